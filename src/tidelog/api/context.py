@@ -1,0 +1,43 @@
+"""What a handler may know: the request's own circumstances and the services of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
+    from tidelog.controller.runner import Controller
+    from tidelog.groups.coordinator import GroupCoordinator
+    from tidelog.metadata.publisher import MetadataPublisher
+    from tidelog.partitions.table import PartitionTable
+
+
+@dataclass(slots=True)
+class Services:
+    """The parts of a node that handlers call down to; one per node, shared by all requests."""
+
+    node_id: int
+    cluster_id: str
+    config: BrokerConfig
+    metadata: MetadataPublisher
+    """`metadata.image` is the current immutable MetadataImage."""
+    controller: Controller
+    partitions: PartitionTable
+    groups: GroupCoordinator | None
+    now_ms: Callable[[], int]
+    """Wall clock, for timestamps that people see; never for measuring how long something took."""
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request: its header and where it came from."""
+
+    services: Services
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    peer_host: str
+    listener_name: str

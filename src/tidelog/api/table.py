@@ -1,0 +1,46 @@
+"""Every API this node serves: key, versions, handler. One line per API.
+
+The dispatcher, the ApiVersions response and docs/protocol.md are all derived from this table. A handler is a module
+of `tidelog.api.handlers`; it is imported when its first request arrives, so that a node starts without paying for
+APIs nobody calls.
+"""
+
+from typing import NamedTuple
+
+
+class Api(NamedTuple):
+    key: int
+    min_version: int
+    max_version: int
+    handler: str
+    """The module below `tidelog.api.handlers`, which is also the name of the generated message module."""
+    partial: str = ""
+    """What is not there yet, in words for docs/protocol.md; empty when the API is complete."""
+
+
+APIS: tuple[Api, ...] = (
+    Api(0, 3, 13, "produce"),
+    Api(1, 4, 18, "fetch"),
+    Api(2, 1, 11, "list_offsets"),
+    Api(3, 0, 13, "metadata"),
+    Api(10, 0, 6, "find_coordinator"),
+    Api(18, 0, 4, "api_versions"),
+    Api(19, 2, 7, "create_topics"),
+    Api(20, 1, 6, "delete_topics"),
+    Api(21, 0, 2, "delete_records"),
+    Api(22, 0, 5, "init_producer_id"),
+    Api(23, 2, 4, "offset_for_leader_epoch"),
+    Api(32, 1, 4, "describe_configs"),
+    Api(33, 0, 2, "alter_configs"),
+    Api(34, 1, 2, "alter_replica_log_dirs"),
+    Api(35, 1, 4, "describe_log_dirs"),
+    Api(37, 0, 3, "create_partitions"),
+    Api(43, 0, 2, "elect_leaders"),
+    Api(44, 0, 1, "incremental_alter_configs"),
+    Api(60, 0, 2, "describe_cluster"),
+    Api(61, 0, 0, "describe_producers"),
+    Api(74, 0, 1, "list_config_resources"),
+    Api(75, 0, 0, "describe_topic_partitions"),
+)
+
+BY_KEY: dict[int, Api] = {api.key: api for api in APIS}

@@ -1,0 +1,49 @@
+"""Every limit in one place, so that none is forgotten and each can be tested at its edge.
+
+Limits that users may change are settings (see `tidelog.config`); these are the hard ones behind them.
+"""
+
+FRAME_BYTES_MIN = 8
+"""The smallest request: api key, api version, correlation id."""
+
+FRAME_BYTES_MAX = 100 * 1024 * 1024
+"""Default of `socket.request.max.bytes`; a larger announced size closes the connection unread."""
+
+CLIENT_ID_BYTES_MAX = 32 * 1024
+
+CONNECTION_IN_FLIGHT_BYTES_MAX = 128 * 1024 * 1024
+"""Requests read but not answered, per connection; beyond it the socket is not read (one frame always fits)."""
+
+NODE_IN_FLIGHT_BYTES_MAX = 512 * 1024 * 1024
+"""The same over all connections of a node; must exceed FRAME_BYTES_MAX so that one frame always fits."""
+
+CONNECTION_IN_FLIGHT_REQUESTS_MAX = 256
+
+CONNECTION_WRITE_BUFFER_BYTES_MAX = 8 * 1024 * 1024
+"""Responses the peer has not taken; beyond it no further request of that connection is started."""
+
+CONNECTIONS_MAX = 20_000
+
+FETCH_RESPONSE_BYTES_MAX = 55 * 1024 * 1024
+"""Default of `fetch.max.bytes`: what one fetch may carry whatever the client asks for."""
+
+FETCH_SESSIONS_MAX = 1000
+"""Default of `max.incremental.fetch.session.cache.slots`."""
+
+TOPIC_NAME_LENGTH_MAX = 249
+
+PARTITIONS_PER_REQUEST_MAX = 100_000
+
+RECORD_HEADERS_MAX = 100_000
+"""Headers one record may carry when records are parsed."""
+
+DECOMPRESSED_BATCH_BYTES_MAX = 256 * 1024 * 1024
+"""The most a compressed batch may grow to when it is opened."""
+
+RECORDS_PER_BATCH_MAX = 50_000_000
+
+TAGGED_FIELDS_MAX = 1024
+"""Tagged fields one structure may carry; more is a hostile peer."""
+
+PRODUCER_BATCHES_RETAINED = 5
+"""Batches remembered per idempotent producer, as Kafka's clients keep at most five in flight."""

@@ -1,0 +1,165 @@
+"""The text a Prometheus scrape gets, made from `NodeMetrics` when it is asked for.
+
+`take_snapshot` runs in the node's loop and is cheap; `render` does the expensive part and may run in a thread.
+prometheus_client is imported here and nowhere else, and this module only when the first scrape is near: the import
+costs about as much as starting a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from tidelog.model.errors import ErrorCode
+from tidelog.telemetry.metrics import (
+    DURATION_BOUNDS_SECONDS,
+    ApiMetrics,
+    DurationHistogram,
+    NodeMetrics,
+    PartitionSample,
+    TopicMetrics,
+)
+from tidelog.version import __version__
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+class MetricsSnapshot(NamedTuple):
+    """What must be read in the loop: tables that grow, and the partitions."""
+
+    metrics: NodeMetrics
+    apis: list[ApiMetrics]
+    topics: list[tuple[str, TopicMetrics]]
+    partitions: list[PartitionSample]
+
+
+def take_snapshot(metrics: NodeMetrics) -> MetricsSnapshot:
+    return MetricsSnapshot(
+        metrics, list(metrics.apis.values()), list(metrics.topics.items()), list(metrics.sample_partitions())
+    )
+
+
+def render(snapshot: MetricsSnapshot, accept: str = "") -> tuple[bytes, str]:
+    """The exposition and its content type: OpenMetrics if `accept` asks for it, Prometheus text otherwise."""
+    registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
+    registry.register(_SnapshotCollector(snapshot))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _SnapshotCollector(Collector):
+    def __init__(self, snapshot: MetricsSnapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _node(self._snapshot.metrics)
+        yield from _apis(self._snapshot.apis)
+        yield from _topics(self._snapshot.topics)
+        yield from _partitions(self._snapshot.partitions)
+
+
+def _node(metrics: NodeMetrics) -> Iterator[Metric]:
+    build = GaugeMetricFamily("tidelog_build_info", "Always 1; the version is the label.", labels=["version"])
+    build.add_metric([__version__], 1)
+    yield build
+    gauges = (
+        ("uptime_seconds", "Seconds since the node was started.", metrics.uptime_seconds),
+        ("connections", "Open client connections.", metrics.connections_current),
+        ("in_flight_bytes", "Bytes of requests read but not yet answered.", metrics.in_flight_bytes),
+        ("waiting_fetches", "Fetches waiting for data or their deadline.", metrics.waiting_fetches),
+        ("waiting_produces", "Produces waiting for their flush or their replicas.", metrics.waiting_produces),
+        ("fetch_sessions", "Incremental fetch sessions in the cache.", metrics.fetch_sessions),
+    )
+    for name, text, value in gauges:
+        yield GaugeMetricFamily(f"tidelog_{name}", text, value=value)
+    counters = (
+        ("network_received_bytes", "Bytes read from client sockets.", metrics.bytes_in),
+        ("network_sent_bytes", "Bytes handed to client sockets.", metrics.bytes_out),
+        ("connections_opened", "Connections accepted.", metrics.connections_total),
+        ("malformed_requests", "Frames that could not be decoded.", metrics.malformed_requests),
+        ("reads_paused", "Times a socket was left unread because too many bytes were in flight.", metrics.reads_paused),
+        ("segments_deleted", "Segments removed by retention and delete-records.", metrics.segments_deleted),
+        ("compactions", "Compaction runs of a partition.", metrics.compactions),
+        ("compactions_seconds", "Time spent in compaction.", metrics.compactions_seconds),
+    )
+    for name, text, count in counters:
+        yield CounterMetricFamily(f"tidelog_{name}", text, value=count)
+    closed = CounterMetricFamily("tidelog_connections_closed", "Connections ended, by reason.", labels=["reason"])
+    for reason, count in metrics.connections_closed.items():
+        closed.add_metric([reason], count)
+    yield closed
+    fsync = HistogramMetricFamily("tidelog_fsync_duration_seconds", "Time of one fsync of a log segment.")
+    _add_histogram(fsync, [], metrics.fsync)
+    yield fsync
+
+
+def _apis(apis: list[ApiMetrics]) -> Iterator[Metric]:
+    duration = HistogramMetricFamily(
+        "tidelog_request_duration_seconds", "From frame read to response handed to the socket.", labels=["api"]
+    )
+    errors = CounterMetricFamily(
+        "tidelog_request_errors", "Error codes in responses, one per place that carries it.", labels=["api", "error"]
+    )
+    for api in apis:
+        _add_histogram(duration, [api.name], api.duration)
+        for code, count in list(api.errors.items()):
+            errors.add_metric([api.name, _error_name(code)], count)
+    yield duration
+    yield errors
+
+
+def _topics(topics: list[tuple[str, TopicMetrics]]) -> Iterator[Metric]:
+    records_in = CounterMetricFamily("tidelog_topic_records_in", "Records appended.", labels=["topic"])
+    batches_in = CounterMetricFamily("tidelog_topic_batches_in", "Batches appended.", labels=["topic"])
+    bytes_in = CounterMetricFamily("tidelog_topic_in_bytes", "Bytes of batches appended.", labels=["topic"])
+    bytes_out = CounterMetricFamily("tidelog_topic_out_bytes", "Bytes of record data fetched.", labels=["topic"])
+    for name, topic in topics:
+        labels = [name]
+        records_in.add_metric(labels, topic.records_in)
+        batches_in.add_metric(labels, topic.batches_in)
+        bytes_in.add_metric(labels, topic.bytes_in)
+        bytes_out.add_metric(labels, topic.bytes_out)
+    yield from (records_in, batches_in, bytes_in, bytes_out)
+
+
+def _partitions(samples: list[PartitionSample]) -> Iterator[Metric]:
+    labels = ["topic", "partition"]
+    start = GaugeMetricFamily("tidelog_log_start_offset", "First offset of the partition.", labels=labels)
+    end = GaugeMetricFamily("tidelog_log_end_offset", "Offset the next record will get.", labels=labels)
+    watermark = GaugeMetricFamily("tidelog_high_watermark", "First offset consumers may not read yet.", labels=labels)
+    size = GaugeMetricFamily("tidelog_log_size_bytes", "Bytes of all segments.", labels=labels)
+    segments = GaugeMetricFamily("tidelog_log_segments", "Segments of the partition.", labels=labels)
+    for sample in samples:
+        values = [sample.topic, str(sample.partition)]
+        start.add_metric(values, sample.log_start_offset)
+        end.add_metric(values, sample.log_end_offset)
+        watermark.add_metric(values, sample.high_watermark)
+        size.add_metric(values, sample.size_bytes)
+        segments.add_metric(values, sample.segments)
+    yield GaugeMetricFamily("tidelog_partitions", "Partitions this node hosts.", value=len(samples))
+    yield from (start, end, watermark, size, segments)
+
+
+def _add_histogram(family: HistogramMetricFamily, labels: list[str], histogram: DurationHistogram) -> None:
+    # Copied first: the loop may count on while this runs in a thread, and the buckets must agree with their total.
+    counts = list(histogram.buckets)
+    buckets: list[tuple[str, float]] = []
+    total = 0
+    for bound, count in zip((*map(str, DURATION_BOUNDS_SECONDS), "+Inf"), counts, strict=True):
+        total += count
+        buckets.append((bound, total))
+    family.add_metric(labels, buckets, histogram.sum_seconds)
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -1,0 +1,192 @@
+"""What a node counts: plain numbers in slotted objects, incremented in place by the code that knows.
+
+Rules: an increment is one attribute access and one addition, never a lookup by label or a lock; everything belongs to
+the node's event loop (threads hand their figures back to it); names, labels and text formats exist only in
+`exposition`, which runs when somebody scrapes. Keep an `ApiMetrics` or `TopicMetrics` where it is used instead of
+looking it up per request.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+DURATION_BOUNDS_SECONDS: tuple[float, ...] = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.05,
+    0.1,
+    0.5,
+    1.0,
+    5.0,
+)
+"""Upper bounds, inclusive as in Prometheus; one more bucket holds what is slower than the last."""
+
+CLOSE_REASONS: tuple[str, ...] = ("peer", "idle", "malformed", "oversized", "limit", "slow", "error", "shutdown")
+"""Why a connection ended; a closed set, because every value is a label."""
+
+
+class DurationHistogram:
+    """Counts of durations in fixed buckets, with their sum."""
+
+    __slots__ = ("buckets", "sum_seconds")
+
+    def __init__(self) -> None:
+        self.buckets: list[int] = [0] * (len(DURATION_BOUNDS_SECONDS) + 1)
+        self.sum_seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.buckets[bisect_left(DURATION_BOUNDS_SECONDS, seconds)] += 1
+        self.sum_seconds += seconds
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets)
+
+
+class ApiMetrics:
+    """One API key: how often it was called, how long it took until the response was handed to the socket."""
+
+    __slots__ = ("duration", "errors", "key", "name")
+
+    def __init__(self, key: int, name: str) -> None:
+        self.key = key
+        self.name = name
+        self.duration = DurationHistogram()
+        self.errors: dict[int, int] = {}
+        """Error code -> how many responses, or partitions of a response, carried it."""
+
+    @property
+    def requests(self) -> int:
+        return self.duration.count
+
+    def count_error(self, code: int) -> None:
+        """Call with any code but NONE, once per place of the response that carries it."""
+        self.errors[code] = self.errors.get(code, 0) + 1
+
+
+class TopicMetrics:
+    """One topic, over all its partitions on this node."""
+
+    __slots__ = ("batches_in", "bytes_in", "bytes_out", "records_in")
+
+    def __init__(self) -> None:
+        self.records_in = 0
+        self.batches_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        """Bytes of record data handed to fetches, consumers and followers alike."""
+
+
+class PartitionSample(NamedTuple):
+    """One partition at the moment of a scrape."""
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    size_bytes: int
+    segments: int
+
+
+class NodeMetrics:
+    """All figures of one node. The fields are public: whoever does the thing adds the one."""
+
+    __slots__ = (
+        "apis",
+        "bytes_in",
+        "bytes_out",
+        "compactions",
+        "compactions_seconds",
+        "connections_closed",
+        "connections_current",
+        "connections_total",
+        "fetch_sessions",
+        "fsync",
+        "in_flight_bytes",
+        "malformed_requests",
+        "reads_paused",
+        "sample_partitions",
+        "segments_deleted",
+        "started_monotonic",
+        "topics",
+        "waiting_fetches",
+        "waiting_produces",
+    )
+
+    def __init__(self) -> None:
+        self.started_monotonic = time.monotonic()
+
+        self.apis: dict[int, ApiMetrics] = {}
+        """By API key; see `api`."""
+        self.topics: dict[str, TopicMetrics] = {}
+        """By topic name; see `topic` and `forget_topic`."""
+
+        self.bytes_in = 0
+        """Read from client sockets, frames and their sizes."""
+        self.bytes_out = 0
+        """Handed to client sockets."""
+
+        self.connections_current = 0
+        self.connections_total = 0
+        self.connections_closed: dict[str, int] = dict.fromkeys(CLOSE_REASONS, 0)
+        """Reason -> count; the reasons are CLOSE_REASONS and no others."""
+        self.malformed_requests = 0
+        """Frames that could not be decoded; each closes its connection."""
+
+        self.in_flight_bytes = 0
+        """Gauge: requests read but not yet answered."""
+        self.reads_paused = 0
+        """How often a socket was left unread because a limit on bytes in flight was reached."""
+
+        self.waiting_fetches = 0
+        """Gauge: fetches that wait for data or their deadline."""
+        self.waiting_produces = 0
+        """Gauge: produces with acks=all that wait for their flush or their replicas."""
+        self.fetch_sessions = 0
+        """Gauge: incremental fetch sessions in the cache."""
+
+        self.fsync = DurationHistogram()
+        """Every fsync of a log segment."""
+        self.segments_deleted = 0
+        """By retention and delete-records."""
+        self.compactions = 0
+        self.compactions_seconds = 0.0
+
+        self.sample_partitions: Callable[[], Iterable[PartitionSample]] = tuple
+        """Called in the loop at every scrape; the node sets it to a walk over its partition table."""
+
+    def api(self, key: int, name: str) -> ApiMetrics:
+        """The figures of one API, made when first asked for."""
+        found = self.apis.get(key)
+        if found is None:
+            found = self.apis[key] = ApiMetrics(key, name)
+        return found
+
+    def topic(self, name: str) -> TopicMetrics:
+        """The figures of one topic. Call it for topics that exist only, or a client could grow the table at will."""
+        found = self.topics.get(name)
+        if found is None:
+            found = self.topics[name] = TopicMetrics()
+        return found
+
+    def forget_topic(self, name: str) -> None:
+        """After a topic is deleted."""
+        self.topics.pop(name, None)
+
+    def count_closed(self, reason: str) -> None:
+        """A connection ended; also lowers the gauge of open connections."""
+        self.connections_current -= 1
+        self.connections_closed[reason if reason in self.connections_closed else "error"] += 1
+
+    @property
+    def uptime_seconds(self) -> float:
+        return time.monotonic() - self.started_monotonic

@@ -1,0 +1,44 @@
+"""How many bytes of requests a node holds at once, over all its connections.
+
+A connection charges what it has read and releases it when the request is answered. When the budget is spent,
+connections stop reading their sockets (TCP then holds the peers back) and are woken in turn when bytes come free.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+
+class Reader(Protocol):
+    def resume_from_budget(self) -> None: ...
+
+
+class ByteBudget:
+    __slots__ = ("_waiting", "limit_bytes", "used_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+        self._waiting: deque[Reader] = deque()
+
+    @property
+    def is_spent(self) -> bool:
+        return self.used_bytes >= self.limit_bytes
+
+    def charge(self, byte_count: int) -> None:
+        """Never refuses: the bytes have been read already. The caller looks at `is_spent` before it reads on."""
+        self.used_bytes += byte_count
+
+    def release(self, byte_count: int) -> None:
+        self.used_bytes -= byte_count
+        assert self.used_bytes >= 0, "more bytes released than charged"
+        while self._waiting and not self.is_spent:
+            self._waiting.popleft().resume_from_budget()
+
+    def wait(self, reader: Reader) -> None:
+        self._waiting.append(reader)
+
+    def forget(self, reader: Reader) -> None:
+        if reader in self._waiting:
+            self._waiting.remove(reader)

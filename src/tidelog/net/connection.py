@@ -1,0 +1,303 @@
+"""One client connection: frames in, replies out in the order of the requests, memory bounded in both directions.
+
+Back pressure is never a queue that grows: when too much is in flight, or the peer does not read its responses, the
+socket is simply not read. A request starts when every earlier one of its connection is answered, except behind
+replies that allow overlap (see PendingReply), which is the order Kafka guarantees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, cast
+
+from tidelog.model import limits
+from tidelog.net.framing import Frame, FrameBuffer, FrameError
+from tidelog.net.reply import Buffers, CloseConnection, Part, PendingReply, Region, Reply
+
+if TYPE_CHECKING:
+    from tidelog.net.listener import Listener
+
+_SIZE = Struct(">i")
+
+WRITE_CHUNK_BYTES = 256 * 1024
+"""How much of a file region is read at a time; also about what a stalled peer holds of this node's memory."""
+
+Dispatch = Callable[["Connection", bytes, int], Reply]
+
+
+class Connection(asyncio.Protocol):
+    __slots__ = (
+        "_answers",
+        "_close_reason",
+        "_dispatch",
+        "_frame_buffer",
+        "_held_bytes",
+        "_is_at_eof",
+        "_is_closed",
+        "_is_reading",
+        "_is_write_paused",
+        "_listener",
+        "_outgoing",
+        "_queued_frames",
+        "_transport",
+        "client_software",
+        "last_active_s",
+        "peer_host",
+        "peer_port",
+    )
+
+    def __init__(self, listener: Listener, dispatch: Dispatch) -> None:
+        self._listener = listener
+        self._dispatch = dispatch
+        self._frame_buffer = FrameBuffer(listener.frame_bytes_max)
+        self._queued_frames: deque[Frame] = deque()
+        """Whole requests that wait for their turn."""
+        self._answers: deque[tuple[PendingReply, int]] = deque()
+        """Started but unanswered requests, oldest first, each with the bytes it holds of the budget."""
+        self._outgoing: deque[Part] = deque()
+        """What could not be handed to the transport yet: regions are loaded only when there is room."""
+        self._held_bytes = 0
+        """Bytes read and not yet answered (incomplete, queued and started requests), all charged to the budget."""
+        self._is_reading = True
+        self._is_at_eof = False
+        self._is_write_paused = False
+        self._is_closed = False
+        self._close_reason = "peer"
+        self._transport: asyncio.Transport
+        self.peer_host = ""
+        self.peer_port = 0
+        self.client_software: tuple[str, str] | None = None
+        """Name and version the client gave in ApiVersions."""
+        self.last_active_s = listener.monotonic_s()
+
+    @property
+    def listener_name(self) -> str:
+        return self._listener.name
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    # -- asyncio.Protocol ------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.peer_host, self.peer_port = peer[0], peer[1]
+        self._transport.set_write_buffer_limits(high=WRITE_CHUNK_BYTES)
+        self._listener.connection_opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_closed = True
+        budget = self._listener.budget
+        budget.forget(self)
+        budget.release(self._held_bytes)
+        self._held_bytes = 0
+        self._queued_frames.clear()
+        self._outgoing.clear()
+        self._answers.clear()
+        self._listener.connection_closed(self, self._close_reason)
+
+    def data_received(self, data: bytes) -> None:
+        listener = self._listener
+        listener.metrics.bytes_in += len(data)
+        self.last_active_s = listener.monotonic_s()
+        listener.budget.charge(len(data))
+        self._held_bytes += len(data)
+        try:
+            frames = self._frame_buffer.feed(data)
+        except FrameError as error:
+            self.close("oversized", str(error))
+            return
+        if frames:
+            self._queued_frames.extend(frames)
+            self._start_requests()
+        self._maybe_pause_reading()
+
+    def eof_received(self) -> bool:
+        """The peer will send no more: answer what it has asked and close."""
+        self._is_at_eof = True
+        return not self._is_answered
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        if self._outgoing:
+            self._write_outgoing()
+        if not self._outgoing and not self._is_write_paused:
+            self._start_requests()
+            self._maybe_resume_reading()
+            self._maybe_close_at_eof()
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def _start_requests(self) -> None:
+        queued = self._queued_frames
+        while queued and not self._is_closed and not self._is_write_paused and not self._outgoing:
+            if self._answers and not self._answers[-1][0].overlaps:
+                return
+            frame, start = queued.popleft()
+            held_bytes = len(frame) - start + 4
+            try:
+                reply = self._dispatch(self, frame, start)
+            except CloseConnection as error:
+                self._release(held_bytes)
+                self.close(error.reason, error.detail)
+                return
+            if isinstance(reply, PendingReply):
+                self._answers.append((reply, held_bytes))
+                reply.on_done(self._reply_done)
+            elif self._answers:
+                done = PendingReply(overlaps=True)
+                done.complete(reply)
+                self._answers.append((done, held_bytes))
+            else:
+                if reply is not None:
+                    self._write(reply)
+                self._release(held_bytes)
+
+    def _reply_done(self, reply: PendingReply) -> None:
+        if self._is_closed or not self._answers[0][0].is_done:
+            return
+        while self._answers and self._answers[0][0].is_done:
+            oldest, held_bytes = self._answers.popleft()
+            if oldest.buffers is not None:
+                self._write(oldest.buffers)
+                oldest.buffers = None
+            self._release(held_bytes)
+        if self._queued_frames:
+            self._start_requests()
+        self._maybe_resume_reading()
+        self._maybe_close_at_eof()
+
+    def _release(self, held_bytes: int) -> None:
+        if not self._is_closed:
+            self._held_bytes -= held_bytes
+            self._listener.budget.release(held_bytes)
+
+    def _maybe_close_at_eof(self) -> None:
+        if self._is_at_eof and self._is_answered and not self._is_closed:
+            self._transport.close()
+
+    # -- responses -------------------------------------------------------------------------------------------------
+
+    def _write(self, parts: Buffers) -> None:
+        size = 0
+        has_region = False
+        for part in parts:
+            if isinstance(part, (bytes, bytearray, memoryview)):
+                size += len(part)
+            else:
+                size += part.size
+                has_region = True
+        self._listener.metrics.bytes_out += size + 4
+        if not has_region and not self._outgoing:
+            self._transport.write(b"".join([_SIZE.pack(size), *cast(list[bytes], parts)]))
+            return
+        self._outgoing.append(_SIZE.pack(size))
+        self._outgoing.extend(parts)
+        self._write_outgoing()
+
+    def _write_outgoing(self) -> None:
+        """Hands parts to the transport until it has enough; `resume_writing` goes on from there."""
+        outgoing = self._outgoing
+        small: list[bytes] = []
+        try:
+            while outgoing and not self._is_write_paused:
+                part = outgoing.popleft()
+                if isinstance(part, (bytes, bytearray, memoryview)):
+                    small.append(cast(bytes, part))
+                    continue
+                if part.size > WRITE_CHUNK_BYTES:
+                    outgoing.appendleft(_Rest(part, WRITE_CHUNK_BYTES))
+                    small.append(part.load(0, WRITE_CHUNK_BYTES))
+                else:
+                    small.append(part.load())
+                self._transport.writelines(small)
+                small.clear()
+        except OSError as error:
+            # The size is already on the wire, so there is no way left to say it in the response.
+            self.close("error", f"a log could not be read: {error}")
+            return
+        if small:
+            self._transport.writelines(small)
+
+    # -- flow control ----------------------------------------------------------------------------------------------
+
+    def _maybe_pause_reading(self) -> None:
+        if self._is_reading and not self._is_closed and self._must_pause():
+            self._is_reading = False
+            self._transport.pause_reading()
+            if self._listener.budget.is_spent:
+                self._listener.budget.wait(self)
+
+    def _maybe_resume_reading(self) -> None:
+        if not self._is_reading and not self._is_closed and not self._must_pause():
+            self._is_reading = True
+            self._listener.budget.forget(self)
+            self._transport.resume_reading()
+
+    def _must_pause(self) -> bool:
+        return (
+            self._listener.budget.is_spent
+            or self._is_write_paused
+            or self._held_bytes >= self._listener.connection_bytes_max
+            or len(self._answers) + len(self._queued_frames) >= limits.CONNECTION_IN_FLIGHT_REQUESTS_MAX
+        )
+
+    def resume_from_budget(self) -> None:
+        self._maybe_resume_reading()
+        if not self._is_reading and not self._is_closed and self._listener.budget.is_spent:
+            self._listener.budget.wait(self)
+
+    @property
+    def has_partial_frame(self) -> bool:
+        return self._frame_buffer.buffered_bytes > 0
+
+    @property
+    def _is_answered(self) -> bool:
+        return not self._answers and not self._queued_frames and not self._outgoing
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing of this connection is being worked on or sent."""
+        return self._is_answered and not self._is_write_paused
+
+    def close(self, reason: str, detail: str = "") -> None:
+        """Closes after what was already handed to the transport; unanswered requests stay unanswered.
+
+        `reason` is one of telemetry's CLOSE_REASONS, `detail` is for people.
+        """
+        if self._is_closed or self._transport.is_closing():
+            return
+        self._close_reason = reason
+        self._listener.report_close(self, reason, detail)
+        self._queued_frames.clear()
+        self._outgoing.clear()
+        if self._is_write_paused:
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+
+class _Rest:
+    """What is left of a region after its first bytes were sent."""
+
+    __slots__ = ("_region", "_skipped_bytes", "size")
+
+    def __init__(self, region: Region, skipped_bytes: int) -> None:
+        if isinstance(region, _Rest):
+            skipped_bytes += region._skipped_bytes
+            region = region._region
+        self._region: Region = region
+        self._skipped_bytes = skipped_bytes
+        self.size = region.size - skipped_bytes
+
+    def load(self, start: int = 0, length: int | None = None) -> bytes:
+        return self._region.load(self._skipped_bytes + start, self.size - start if length is None else length)

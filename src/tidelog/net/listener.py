@@ -1,0 +1,130 @@
+"""Accepts connections on one address, counts them, bounds them and sweeps away those that only hold memory."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable
+
+from tidelog.model import limits
+from tidelog.net.budget import ByteBudget
+from tidelog.net.connection import Connection, Dispatch
+from tidelog.telemetry.logs import get_logger
+from tidelog.telemetry.metrics import NodeMetrics
+
+logger = get_logger("tidelog.net")
+
+SWEEP_INTERVAL_S = 1.0
+STALLED_FRAME_S = 10.0
+"""How long an incomplete request may make no progress while the node's budget is spent."""
+
+
+class ListenError(Exception):
+    """The address cannot be used; the message says why in one line."""
+
+
+class Listener:
+    def __init__(
+        self,
+        name: str,
+        dispatch: Dispatch,
+        metrics: NodeMetrics,
+        *,
+        budget: ByteBudget,
+        frame_bytes_max: int = limits.FRAME_BYTES_MAX,
+        connections_max: int = limits.CONNECTIONS_MAX,
+        idle_s: float = 600.0,
+        monotonic_s: Callable[[], float],
+    ) -> None:
+        self.name = name
+        self.metrics = metrics
+        self.budget = budget
+        self.frame_bytes_max = frame_bytes_max
+        self.connection_bytes_max = max(limits.CONNECTION_IN_FLIGHT_BYTES_MAX, frame_bytes_max + (1 << 20))
+        self.monotonic_s = monotonic_s
+        self._dispatch = dispatch
+        self._connections_max = connections_max
+        self._idle_s = idle_s
+        self._connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self.host = ""
+        self.port = 0
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def start(self, host: str, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                lambda: Connection(self, self._dispatch), host or None, port, backlog=1024
+            )
+        except OSError as error:
+            raise ListenError(_explain(host, port, error)) from error
+        address = self._server.sockets[0].getsockname()
+        self.host, self.port = host or address[0], address[1]
+        self._sweeper = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+
+    def stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def close_connections(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        for connection in list(self._connections):
+            connection.close("shutdown")
+
+    # -- called by connections -------------------------------------------------------------------------------------
+
+    def connection_opened(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        self.metrics.connections_total += 1
+        self.metrics.connections_current += 1
+        if len(self._connections) > self._connections_max:
+            connection.close("limit", f"more than {self._connections_max} connections")
+
+    def connection_closed(self, connection: Connection, reason: str) -> None:
+        self._connections.discard(connection)
+        self.metrics.count_closed(reason)
+
+    def report_close(self, connection: Connection, reason: str, detail: str) -> None:
+        """Says that this node closes a connection, in at most a few lines a second."""
+        if reason not in ("idle", "shutdown"):
+            logger.warning_limited(
+                "closed a connection",
+                limit_key=reason,
+                reason=reason,
+                peer=f"{connection.peer_host}:{connection.peer_port}",
+                detail=detail,
+            )
+
+    # -- sweeping --------------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """Closes idle connections, and when memory is short those that sit on incomplete requests."""
+        now_s = self.monotonic_s()
+        for connection in list(self._connections):
+            silent_s = now_s - connection.last_active_s
+            if connection.has_partial_frame and silent_s > STALLED_FRAME_S and self.budget.is_spent:
+                connection.close("slow", "an incomplete request held memory the node is short of")
+            elif silent_s > self._idle_s and connection.is_idle:
+                connection.close("idle")
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
+
+
+def _explain(host: str, port: int, error: OSError) -> str:
+    address = f"{host}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"cannot listen on {address}: the port is in use; stop the other process or choose another port"
+    if isinstance(error, socket.gaierror):
+        return f"cannot listen on {address}: the host name does not resolve"
+    if error.errno == errno.EACCES:
+        return f"cannot listen on {address}: not permitted (ports below 1024 need privileges)"
+    return f"cannot listen on {address}: {os.strerror(error.errno) if error.errno else error}"

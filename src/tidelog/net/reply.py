@@ -1,0 +1,75 @@
+"""What a request is answered with: bytes now, bytes later, or nothing.
+
+A reply is a gather list, so that record bytes go from the file to the socket without being joined. Parts of it may be
+regions of a file that are read only when the socket has room (see `Region`): a peer that does not read its responses
+then holds a few hundred kilobytes of this node's memory, however much it asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Region(Protocol):
+    """Bytes that are fetched only when they can be sent."""
+
+    size: int
+
+    def load(self, start: int = 0, length: int | None = None) -> bytes:
+        """Reads `length` bytes (default: all that follow) from `start`, counted from the start of the region."""
+        ...
+
+
+Part = bytes | bytearray | memoryview | Region
+Buffers = list[Part]
+
+
+class CloseConnection(Exception):
+    """Raised by a handler: the peer broke the protocol (or asked for silence); close without an answer."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+        """One of telemetry's CLOSE_REASONS."""
+        self.detail = detail
+
+
+class PendingReply:
+    """An answer that is not there yet.
+
+    Lighter than a Future on purpose: completing it writes to the socket in the same turn of the loop, which is what a
+    long-polling consumer's latency is made of.
+    """
+
+    __slots__ = ("_callback", "_prepare", "buffers", "is_done", "overlaps")
+
+    def __init__(self, *, overlaps: bool = False) -> None:
+        self.buffers: Buffers | None = None
+        """None after completion means: no response is owed."""
+        self.is_done = False
+        self.overlaps = overlaps
+        """Whether later requests of the same connection may start before this one is answered. True for a produce
+        that waits for its commit: its records are already in the log, so order cannot change any more."""
+        self._callback: Callable[[PendingReply], None] | None = None
+        self._prepare: Callable[[Buffers | None], Buffers | None] | None = None
+
+    def prepare_with(self, prepare: Callable[[Buffers | None], Buffers | None]) -> None:
+        """`prepare` sees the parts before they are sent: the dispatcher puts the response header in front."""
+        self._prepare = prepare
+
+    def on_done(self, callback: Callable[[PendingReply], None]) -> None:
+        self._callback = callback
+        if self.is_done:
+            callback(self)
+
+    def complete(self, buffers: Buffers | None) -> None:
+        assert not self.is_done, "a reply is completed once"
+        self.buffers = buffers if self._prepare is None else self._prepare(buffers)
+        self.is_done = True
+        if self._callback is not None:
+            self._callback(self)
+
+
+Reply = Buffers | PendingReply | None
+"""None: the request takes no answer (acks=0)."""

@@ -1,0 +1,223 @@
+"""Connections over real sockets: order of answers, back pressure in both directions, half-closed peers."""
+
+import asyncio
+import struct
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tidelog.net.budget import ByteBudget
+from tidelog.net.connection import WRITE_CHUNK_BYTES, Connection
+from tidelog.net.listener import Listener, ListenError
+from tidelog.net.reply import CloseConnection, PendingReply, Reply
+from tidelog.telemetry.metrics import NodeMetrics
+
+
+def frame(content: bytes) -> bytes:
+    return struct.pack(">i", len(content)) + content
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    size = struct.unpack(">i", await reader.readexactly(4))[0]
+    return await reader.readexactly(size)
+
+
+async def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "condition not met in time"
+        await asyncio.sleep(0.005)
+
+
+class CountedRegion:
+    """A region that knows how much of it was read."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.loaded_bytes = 0
+
+    def load(self, start: int = 0, length: int | None = None) -> bytes:
+        length = self.size - start if length is None else length
+        self.loaded_bytes += length
+        return bytes([start % 251]) * length
+
+
+@asynccontextmanager
+async def serving(
+    dispatch: Callable[[Connection, bytes, int], Reply], budget_bytes: int = 1 << 20
+) -> AsyncIterator[tuple[Listener, Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]]]:
+    listener = Listener(
+        "PLAINTEXT", dispatch, NodeMetrics(), budget=ByteBudget(budget_bytes), monotonic_s=time.monotonic
+    )
+    await listener.start("127.0.0.1", 0)
+    writers: list[asyncio.StreamWriter] = []
+
+    async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 26)
+        writers.append(writer)
+        return reader, writer
+
+    try:
+        yield listener, connect
+    finally:
+        listener.stop_accepting()
+        for writer in writers:
+            writer.close()
+        listener.close_connections()
+        await wait_until(lambda: listener.connection_count == 0)
+
+
+def echo(connection: Connection, data: bytes, start: int) -> Reply:
+    return [data[start:]]
+
+
+def test_pipelined_requests_are_answered_in_order() -> None:
+    async def run() -> None:
+        async with serving(echo) as (_, connect):
+            reader, writer = await connect()
+            contents = [f"request {number:04}".encode() for number in range(500)]
+            writer.write(b"".join(map(frame, contents)))
+            assert [await read_frame(reader) for _ in contents] == contents
+
+    asyncio.run(run())
+
+
+def test_a_waiting_request_holds_back_later_ones_unless_it_overlaps() -> None:
+    started: list[bytes] = []
+    pending: dict[bytes, PendingReply] = {}
+
+    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
+        content = data[start:]
+        started.append(content)
+        if content.startswith(b"wait"):
+            pending[content] = PendingReply(overlaps=content.endswith(b"overlap"))
+            return pending[content]
+        return [content]
+
+    async def run() -> None:
+        async with serving(dispatch) as (_, connect):
+            reader, writer = await connect()
+            writer.write(frame(b"wait overlap") + frame(b"wait alone") + frame(b"quick one"))
+            await wait_until(lambda: len(started) == 2)
+            assert started == [b"wait overlap", b"wait alone"]
+            pending[b"wait alone"].complete([b"second"])
+            await asyncio.sleep(0)
+            pending[b"wait overlap"].complete([b"first!!!"])
+            assert [await read_frame(reader) for _ in range(3)] == [b"first!!!", b"second", b"quick one"]
+
+    asyncio.run(run())
+
+
+def test_a_peer_that_does_not_read_holds_little_memory_and_gets_everything_later() -> None:
+    region = CountedRegion(32 * WRITE_CHUNK_BYTES * 4)
+
+    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
+        return [b"head", region]
+
+    async def run() -> None:
+        async with serving(dispatch) as (_, connect):
+            reader, writer = await connect()
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(frame(b"gimme all") * 1)
+            await wait_until(lambda: region.loaded_bytes > 0)
+            await asyncio.sleep(0.2)
+            assert region.loaded_bytes < region.size / 2
+            writer.transport.resume_reading()  # type: ignore[attr-defined]
+            answer = await read_frame(reader)
+            assert len(answer) == region.size + 4
+            assert answer[:4] == b"head"
+
+    asyncio.run(run())
+
+
+def test_reading_stops_when_the_node_holds_too_much_and_goes_on_later() -> None:
+    pending: list[PendingReply] = []
+
+    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
+        pending.append(PendingReply(overlaps=True))
+        return pending[-1]
+
+    async def run() -> None:
+        async with serving(dispatch, budget_bytes=1_000_000) as (listener, connect):
+            _, first = await connect()
+            reader, second = await connect()
+            first.write(frame(b"x" * 999_996))
+            await wait_until(lambda: len(pending) == 1)
+            assert listener.budget.is_spent
+            for _ in range(20):
+                second.write(frame(b"y" * 100_000))
+            await wait_until(lambda: listener.budget.used_bytes > 1_000_000)
+            await asyncio.sleep(0.1)
+            assert listener.budget.used_bytes < 1_700_000, "the second connection must not be read on"
+            pending[0].complete([b"done"])
+            await wait_until(lambda: len(pending) > 10)
+            for number in range(1, 21):
+                await wait_until(lambda number=number: len(pending) > number)  # type: ignore[misc]
+                pending[number].complete([b"answer"])
+                assert await read_frame(reader) == b"answer"
+            assert listener.budget.used_bytes == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff1234", b"GET / HTTP/1.1\r\n\r\n", b"\x00\x00\x00\x01x"])
+def test_garbage_closes_only_its_own_connection(garbage: bytes) -> None:
+    async def run() -> None:
+        async with serving(echo) as (listener, connect):
+            good_reader, good = await connect()
+            bad_reader, bad = await connect()
+            bad.write(garbage)
+            assert await bad_reader.read() == b""
+            good.write(frame(b"still here"))
+            assert await read_frame(good_reader) == b"still here"
+            assert listener.metrics.connections_closed["oversized"] == 1
+            await wait_until(lambda: listener.budget.used_bytes == 0)
+
+    asyncio.run(run())
+
+
+def test_a_refused_request_closes_the_connection_with_its_reason() -> None:
+    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
+        raise CloseConnection("malformed", "for the test")
+
+    async def run() -> None:
+        async with serving(dispatch) as (listener, connect):
+            reader, writer = await connect()
+            writer.write(frame(b"anything"))
+            assert await reader.read() == b""
+            await wait_until(lambda: listener.metrics.connections_closed["malformed"] == 1)
+
+    asyncio.run(run())
+
+
+def test_a_half_closed_peer_still_gets_its_answer() -> None:
+    pending: list[PendingReply] = []
+
+    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
+        pending.append(PendingReply())
+        return pending[-1]
+
+    async def run() -> None:
+        async with serving(dispatch) as (_, connect):
+            reader, writer = await connect()
+            writer.write(frame(b"last words"))
+            writer.write_eof()
+            await wait_until(lambda: len(pending) == 1)
+            await asyncio.sleep(0.02)
+            pending[0].complete([b"farewell"])
+            assert await read_frame(reader) == b"farewell"
+            assert await reader.read() == b""
+
+    asyncio.run(run())
+
+
+def test_a_taken_port_is_one_clear_line() -> None:
+    async def run() -> None:
+        async with serving(echo) as (listener, _):
+            other = Listener("X", echo, NodeMetrics(), budget=ByteBudget(1), monotonic_s=time.monotonic)
+            with pytest.raises(ListenError, match=f"127.0.0.1:{listener.port}: the port is in use"):
+                await other.start("127.0.0.1", listener.port)
+
+    asyncio.run(run())

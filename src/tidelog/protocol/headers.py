@@ -31,19 +31,19 @@ class RequestHeader(NamedTuple):
     """Where the body begins in the frame."""
 
 
-def decode_request_header(frame: Buffer) -> RequestHeader:
-    """Reads the header of a frame (without its four size bytes).
+def decode_request_header(frame: Buffer, start: int = 0) -> RequestHeader:
+    """Reads the header at `start` of a buffer that ends with its frame.
 
     An unknown API or version is not an error here: the header of a version yet unknown is as that of the last known.
     """
     try:
-        api_key, api_version, correlation_id, n = _unpack_fixed(frame, 0)
+        api_key, api_version, correlation_id, n = _unpack_fixed(frame, start)
+        pos = start + 10
         if n < 0:
             client_id = None
-            pos = 10
         else:
-            pos = 10 + n
-            client_id = str(frame[10:pos], "utf-8")
+            pos += n
+            client_id = str(frame[start + 10 : pos], "utf-8")
         if is_flexible(api_key, api_version):
             pos += 1
             if frame[pos - 1]:

@@ -5,3 +5,70 @@ the broker is imported by the first test that asks for a fixture.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tidelog.testing.broker import Broker
+
+_topic_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def tidelog_config() -> Mapping[str, Any]:
+    """Settings of the session's broker, by Kafka's names. Override it in conftest.py to change them."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def tidelog_broker(tidelog_config: Mapping[str, Any]) -> Iterator[Broker]:
+    """One broker for the whole run, on a free port, with temporary data."""
+    from tidelog.testing.broker import Broker
+
+    with Broker(tidelog_config) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def tidelog_bootstrap_servers(tidelog_broker: Broker) -> str:
+    """What clients call `bootstrap.servers`."""
+    return tidelog_broker.bootstrap_servers
+
+
+@pytest.fixture
+def tidelog_create_topic(tidelog_broker: Broker, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Makes topics no other test has: `tidelog_create_topic(partitions=3, configs={"cleanup.policy": "compact"})`."""
+
+    def create(partitions: int = 1, configs: Mapping[str, Any] | None = None) -> str:
+        words = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")[:100]
+        return tidelog_broker.create_topic(f"{words}-{next(_topic_numbers)}", partitions, configs)
+
+    return create
+
+
+@pytest.fixture
+def tidelog_topic(tidelog_create_topic: Callable[..., str]) -> str:
+    """The name of a topic with one partition that only this test has."""
+    return tidelog_create_topic()
+
+
+@pytest.fixture
+def tidelog_broker_factory() -> Iterator[Callable[..., Broker]]:
+    """Starts brokers of the test's own, for tests that stop or restart them; arguments as for `tidelog.Broker`."""
+    from tidelog.testing.broker import Broker
+
+    started: list[Broker] = []
+
+    def start(config: Mapping[str, Any] | None = None, **options: Any) -> Broker:
+        broker = Broker(config, **options)
+        started.append(broker.start())
+        return broker
+
+    yield start
+    for broker in reversed(started):
+        broker.stop()

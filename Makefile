@@ -1,0 +1,81 @@
+# `make` alone lists the targets. Everything lives in .venv; only Python 3.11+ has to be there (PYTHON=... picks one).
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+RUNTIME := .venv/.runtime-installed
+DEV := .venv/.dev-installed
+
+# Bytecode is compiled at install; Python must be free to use and refresh it, or every start pays for the compiler.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help install demo test test-long lint format bench generate lock clean dev
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(RUNTIME) ## create .venv with .venv/bin/tidelog
+	@$(BIN)/python -m compileall -q src
+
+demo: install ## set everything up, then run a node, produce, consume and count
+	@$(BIN)/tidelog demo
+
+test: lint ## set everything up, then lint and run all tests but the long ones
+	$(BIN)/pytest -m "not long" -n 2 --dist loadfile --ignore tests/conformance --ignore tests/faults
+	$(BIN)/pytest -m "not long" tests/conformance tests/faults
+
+test-long: dev ## the tests that take many minutes: many seeds, many kill rounds
+	$(BIN)/pytest -m long --timeout 3600
+
+lint: dev ## formatting, rules, types, layers, sizes, drift of generated files
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/check_sizes.py
+	$(BIN)/python tools/generate_protocol.py --check
+	$(BIN)/python tools/document_protocol.py --check
+
+format: dev ## format the code and fix what can be fixed
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: dev ## side by side with a real Apache Kafka (needs Java 17 and Maven)
+	$(BIN)/python -m benchmarks
+
+generate: dev ## message codecs from Kafka's definitions (needs Maven), docs/protocol.md
+	$(BIN)/python tools/generate_protocol.py
+	$(BIN)/python tools/document_protocol.py
+
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --no-header --no-annotate
+
+lock: dev ## resolve the dependencies anew into requirements/
+	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --upgrade pyproject.toml --extra dev -o requirements/dev.txt
+	$(COMPILE) --upgrade pyproject.toml --extra spark -o requirements/spark.txt
+	$(COMPILE) --upgrade requirements/build.in -o requirements/build.txt
+
+clean: ## remove .venv and everything that can be made again
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build .demo
+	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+dev: $(DEV)
+	@$(BIN)/python -m compileall -q src
+
+.venv/.created:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name it with make PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+# The package itself is built without isolation, so that its build tools come from a lock with hashes too.
+$(RUNTIME): .venv/.created requirements/runtime.txt requirements/build.txt pyproject.toml src/tidelog/version.py
+	$(PIP) install --require-hashes -r requirements/runtime.txt -r requirements/build.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): $(RUNTIME) requirements/dev.txt
+	$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@

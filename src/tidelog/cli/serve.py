@@ -1,0 +1,183 @@
+"""`tidelog serve`: runs a node until it is told to stop.
+
+One line on standard output when clients can connect, logs on standard error. The first SIGTERM or SIGINT stops the
+node in good order, the second ends the process at once. What keeps a node from starting is one line and exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidelog.cli.errors import CommandError
+from tidelog.config.setting import ConfigError
+from tidelog.node.config_file import GivenSetting, LoadedConfig, load_config, parse_options, read_environment, read_file
+from tidelog.node.errors import NodeStartError
+from tidelog.node.event_loop import new_event_loop
+from tidelog.telemetry.logs import configure, get_logger
+from tidelog.version import __version__
+
+if TYPE_CHECKING:
+    from tidelog.node.node import Node
+
+STOP_SECONDS_MAX = 5.0
+"""After this a stop is given up and the process ends; recovery deals with the rest at the next start."""
+
+_FLAGS = {
+    "listen": "listeners",
+    "data": "log.dirs",
+    "node_id": "node.id",
+    "advertise": "advertised.listeners",
+    "admin": "admin.listen",
+    "log_format": "tidelog.log.format",
+    "log_level": "tidelog.log.level",
+}
+"""Flag -> the setting it is short for."""
+
+logger = get_logger("tidelog.serve")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "serve",
+        help="run a node",
+        description="Runs a node until SIGTERM or SIGINT. Settings come from the file, then TIDELOG_* variables of the "
+        "environment, then flags, then -o; the later wins. `tidelog config` explains all of them.",
+    )
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="address for clients (default 127.0.0.1:9092; port 0: any)"
+    )
+    parser.add_argument("--data", metavar="DIR", help="data directory, made when missing (default ./tidelog-data)")
+    parser.add_argument("--config", metavar="FILE", help="YAML file with settings (or TIDELOG_CONFIG)")
+    parser.add_argument("--node-id", metavar="N", help="number of this node (default 1)")
+    parser.add_argument("--advertise", metavar="HOST:PORT", help="address clients are told, if not the one listened on")
+    parser.add_argument(
+        "--admin", metavar="HOST:PORT", help="address for /metrics, /healthz and /readyz (default: none)"
+    )
+    parser.add_argument("-o", dest="options", metavar="NAME=VALUE", action="append", default=[], help="any setting")
+    parser.add_argument("--log-format", choices=("human", "json"), help="form of the log lines (default human)")
+    parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (default info)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        loaded, unknown_variables = collect_settings(args, dict(os.environ))
+        config = loaded.config
+        configure(log_format=config.tidelog_log_format, level=config.tidelog_log_level)
+        for variable in unknown_variables:
+            logger.warning("environment variable is not a setting", variable=variable)
+        _raise_open_files_limit()
+        with asyncio.Runner(loop_factory=lambda: new_event_loop(config.tidelog_loop)) as runner:
+            return runner.run(_serve(loaded))
+    except (ConfigError, NodeStartError) as error:
+        raise CommandError(str(error)) from None
+
+
+def collect_settings(args: argparse.Namespace, environment: dict[str, str]) -> tuple[LoadedConfig, list[str]]:
+    """The settings of file, environment, flags and options, and the variables that are none."""
+    given: list[GivenSetting] = []
+    file = args.config or environment.get("TIDELOG_CONFIG")
+    if file:
+        given += read_file(Path(file))
+    from_environment, unknown_variables = read_environment(environment)
+    given += from_environment
+    for flag, name in _FLAGS.items():
+        text = getattr(args, flag, None)
+        if text is not None:
+            given.append(GivenSetting(name, text, f"--{flag.replace('_', '-')}"))
+    given += parse_options(args.options)
+    return load_config(given), unknown_variables
+
+
+async def _serve(loaded: LoadedConfig) -> int:
+    from tidelog.node.node import Node
+
+    stop_asked = asyncio.Event()
+    _catch_signals(stop_asked)
+    node = Node(loaded.config)
+    starting = asyncio.create_task(node.start())
+    stopping = asyncio.create_task(stop_asked.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait((starting,))
+    if not starting.cancelled():
+        starting.result()
+        _say_ready(node)
+        await stopping
+    return await _stop(node)
+
+
+def _say_ready(node: Node) -> None:
+    took_ms = _process_age_seconds() * 1000
+    line = (
+        f"tidelog {__version__} node {node.config.node_id} ready on {node.address}, data in {node.config.data_directory}, "
+        f"{node.partition_count} partitions, {took_ms:.0f} ms"
+    )
+    try:
+        print(line, flush=True)
+    except OSError:
+        # Nobody reads our output; the node is no worse for it.
+        logger.info("ready", address=node.address)
+
+
+async def _stop(node: Node) -> int:
+    try:
+        async with asyncio.timeout(STOP_SECONDS_MAX):
+            await node.stop()
+    except TimeoutError:
+        logger.error("stop took too long; ending now", limit_seconds=STOP_SECONDS_MAX)
+        _exit_now(1)
+    return 0
+
+
+def _catch_signals(stop_asked: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int) -> None:
+        if stop_asked.is_set():
+            logger.warning("second signal; ending now", signal=signal.Signals(number).name)
+            _exit_now(128 + number)
+        logger.info("stopping", signal=signal.Signals(number).name)
+        stop_asked.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+
+
+def _exit_now(code: int) -> None:
+    """Without waiting for threads that may hang in a system call."""
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _raise_open_files_limit() -> None:
+    """A node holds files per partition and a socket per client; the usual soft limit of 1,024 is not meant for it."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (ValueError, OSError):
+            logger.info("limit on open files stays", limit=soft)
+
+
+def _process_age_seconds() -> float:
+    """Since the process was started, interpreter and imports included; since this module was imported where unknown."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - started, 0.0)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.perf_counter() - _IMPORTED_SECONDS
+
+
+_IMPORTED_SECONDS = time.perf_counter()

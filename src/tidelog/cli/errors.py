@@ -1,0 +1,19 @@
+"""Errors a command ends with: one line on standard error and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+class CommandError(Exception):
+    """The command cannot do what was asked; the message is one line that says what to do about it."""
+
+    exit_code = EXIT_FAILURE
+
+
+class UsageError(CommandError):
+    """The arguments do not make sense together; argparse finds the simpler ones itself."""
+
+    exit_code = EXIT_USAGE

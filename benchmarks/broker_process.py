@@ -1,0 +1,125 @@
+"""A broker running as a process of its own: what it costs (CPU, memory) and how it is ended.
+
+Both Apache Kafka and Tidelog are started as one process each, so every figure is read from /proc for that process id
+alone, all threads included.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PORTS = range(25000, 26000)
+"""Below the kernel's ephemeral range: a port stays free for a restart while clients come and go."""
+
+
+class BrokerFailure(Exception):
+    """The broker did not start, or ended when it should not have."""
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on right now."""
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise BrokerFailure(f"no free port in {PORTS}")
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30.0, interval_s: float = 0.01) -> None:
+    """Return when the condition holds; raise TimeoutError that says what was waited for."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {timeout_s} s: {what}")
+        time.sleep(interval_s)
+
+
+def port_answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerProcess:
+    """A running broker. As a context manager it is stopped at the end, by force if need be."""
+
+    kind: str
+    """`kafka` or `tidelog`."""
+    port: int
+    data: Path
+    """Where the partition directories are."""
+    output: Path
+    """What the process wrote to standard output and error."""
+    process: subprocess.Popen[bytes] = field(repr=False)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def log_text(self) -> str:
+        return self.output.read_text(errors="replace") if self.output.exists() else ""
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the whole process since it started."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+    def rss_bytes(self) -> int:
+        return self._status_kib("VmRSS") * 1024
+
+    def rss_peak_bytes(self) -> int:
+        return self._status_kib("VmHWM") * 1024
+
+    def _status_kib(self, name: str) -> int:
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1])
+        raise BrokerFailure(f"process {self.pid} has no {name}: it has ended")
+
+    def stop(self, timeout_s: float = 60.0) -> float:
+        """SIGTERM and wait for the end; returns the seconds it took. Raises when it had to be killed."""
+        started = time.monotonic()
+        if self.alive():
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise BrokerFailure(f"{self.kind} did not stop within {timeout_s} s") from None
+        return time.monotonic() - started
+
+    def kill(self) -> None:
+        """SIGKILL: what a crash looks like."""
+        self.process.kill()
+        self.process.wait(30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self.alive():
+            self.stop()

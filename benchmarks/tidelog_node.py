@@ -1,0 +1,82 @@
+"""Tidelog as a user runs it: `tidelog serve` in a process of its own.
+
+Compiled Python files are allowed, because an installed package has them; a machine that forbids them would pay for
+compiling at every start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.broker_process import BrokerFailure, BrokerProcess, wait_until
+
+START_TIMEOUT_S = 30.0
+READY = re.compile(r"127\.0\.0\.1:(\d+)")
+"""The one line that `tidelog serve` prints when it is ready names the address it listens on."""
+
+
+def serve_command(data: Path, *, port: int = 0, settings: Mapping[str, str] | None = None) -> list[str]:
+    script = Path(sys.executable).with_name("tidelog")
+    program = [str(script)] if script.exists() else [sys.executable, "-m", "tidelog.cli.main"]
+    options = [part for name, value in (settings or {}).items() for part in ("-o", f"{name}={value}")]
+    return [*program, "serve", "--listen", f"127.0.0.1:{port}", "--data", str(data), *options]
+
+
+def serve_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def spawn_tidelog(
+    directory: Path,
+    port: int,
+    *,
+    settings: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
+    wrapper: Sequence[str] = (),
+) -> BrokerProcess:
+    """Start the process without waiting; the port is only known when it is given or the ready line was read."""
+    directory.mkdir(parents=True, exist_ok=True)
+    output = directory / "output"
+    command = [*wrapper, *serve_command(directory / "data", port=port, settings=settings), *arguments]
+    with output.open("wb") as sink:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env=serve_environment(),
+            start_new_session=True,
+        )
+    return BrokerProcess(kind="tidelog", port=port, data=directory / "data", output=output, process=process)
+
+
+def start_tidelog(
+    directory: Path,
+    *,
+    port: int = 0,
+    settings: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
+    wrapper: Sequence[str] = (),
+) -> BrokerProcess:
+    """Start, and return when the ready line is there."""
+    broker = spawn_tidelog(directory, port, settings=settings, arguments=arguments, wrapper=wrapper)
+    try:
+        wait_until(
+            lambda: not broker.alive() or READY.search(broker.log_text()) is not None,
+            "the ready line of tidelog serve",
+            START_TIMEOUT_S,
+        )
+    except TimeoutError:
+        broker.kill()
+        raise
+    ready = READY.search(broker.log_text())
+    if not broker.alive() or ready is None:
+        broker.process.wait(30)
+        raise BrokerFailure(f"tidelog serve ended with {broker.process.returncode}: {broker.log_text()[-2000:]}")
+    broker.port = int(ready.group(1))
+    return broker

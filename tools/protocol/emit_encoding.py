@@ -1,7 +1,7 @@
 """Writes the functions that append a struct to a bytearray, one per flavour.
 
 Fixed-width fields in a row become one `pack`; so do the size that follows them in classic versions and the zero count
-of tagged fields in flexible ones. A value that the version cannot carry raises, unless its definition lets it be dropped.
+of tagged fields in flexible ones. A value that the version cannot carry raises, unless it may be dropped.
 """
 
 from __future__ import annotations

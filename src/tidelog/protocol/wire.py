@@ -14,9 +14,12 @@ from tidelog.model.limits import TAGGED_FIELDS_MAX
 from tidelog.protocol.errors import MalformedMessage, UnencodableValue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     Buffer = bytes | bytearray | memoryview
+
+    NodeEndpoint = tuple[int, str, int, str | None]
+    """Node id, host, port, rack."""
 
 STRING_BYTES_MAX = 0x7FFF
 ZERO_UUID = bytes(16)
@@ -137,9 +140,52 @@ encode_int32_array = _array_encoder("i")
 encode_int64_array = _array_encoder("q")
 
 
-def append_tagged(out: bytearray, tag: int, field: bytearray) -> None:
+def append_tagged(out: bytearray, tag: int, field: bytes | bytearray) -> None:
     """Writes one tagged field: tag, size, bytes."""
     out += encode_long_size(tag) if tag > 127 else bytes((tag,))
     size = len(field)
     out += encode_long_size(size) if size > 127 else bytes((size,))
     out += field
+
+
+def append_string(out: bytearray, text: str | None) -> None:
+    """A string as in versions that are not flexible; None is null."""
+    if text is None:
+        out += b"\xff\xff"
+        return
+    raw = text.encode()
+    out += _pack_int16(len(raw))
+    out += raw
+
+
+def append_compact_string(out: bytearray, text: str | None) -> None:
+    """A string as in flexible versions; None is null."""
+    if text is None:
+        out.append(0)
+        return
+    raw = text.encode()
+    size = len(raw) + 1
+    if size < 128:
+        out.append(size)
+    else:
+        out += encode_long_string_size(size)
+    out += raw
+
+
+def append_node_endpoints(out: bytearray, endpoints: Sequence[NodeEndpoint]) -> None:
+    """The tagged fields that end a Produce or Fetch response which says where partition leaders are (KIP-951)."""
+    field = bytearray()
+    count = len(endpoints) + 1
+    field += encode_long_size(count) if count > 127 else bytes((count,))
+    for node_id, host, port, rack in endpoints:
+        field += _pack_int32(node_id)
+        append_compact_string(field, host)
+        field += _pack_int32(port)
+        append_compact_string(field, rack)
+        field.append(0)
+    out.append(1)
+    append_tagged(out, 0, field)
+
+
+_pack_int16 = Format(">h").pack
+_pack_int32 = Format(">i").pack

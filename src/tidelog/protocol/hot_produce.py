@@ -1,0 +1,329 @@
+"""Produce requests and responses without objects in between: the cost of every produced batch starts here.
+
+The same bytes as the generated `produce` module, which the tests hold this one against, in every version. Records are
+slices of the frame, not copies; they keep the frame alive.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Format
+from struct import error as struct_error
+from typing import TYPE_CHECKING
+
+from tidelog.protocol.errors import MalformedMessage, UnencodableValue, UnsupportedVersion
+from tidelog.protocol.wire import (
+    append_compact_string,
+    append_node_endpoints,
+    append_string,
+    append_tagged,
+    decode_long_size,
+    decode_long_string_size,
+    encode_long_size,
+    skip_tags,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.protocol.wire import Buffer, NodeEndpoint
+
+    ProducedTopic = tuple[str | None, bytes | None, list[tuple[int, memoryview | None]]]
+    """Name (up to version 12) or topic id (from 13 on), and the records of each partition."""
+    ProduceRequest = tuple[str | None, int, int, list[ProducedTopic]]
+    """Transactional id, acks, timeout in milliseconds, topics."""
+
+MIN_VERSION = 3
+MAX_VERSION = 13
+FLEXIBLE_FROM = 9
+TOPIC_IDS_FROM = 13
+LEADERS_FROM = 10
+"""The first version that can tell the producer who leads the partition now."""
+
+_unpack_h = Format(">h").unpack_from
+_unpack_i = Format(">i").unpack_from
+_unpack_ii = Format(">ii").unpack_from
+_unpack_hii = Format(">hii").unpack_from
+_unpack_hi_b = Format(">hiB").unpack_from
+_unpack_i_b = Format(">iB").unpack_from
+_unpack_u_b = Format(">16sB").unpack_from
+
+_pack_i = Format(">i").pack
+_pack_i_tags = Format(">ix").pack
+_pack_ii_tags = Format(">iix").pack
+_pack_v3 = Format(">ihqq").pack
+_pack_v5 = Format(">ihqqq").pack
+_pack_v8 = Format(">ihqqqih").pack
+_pack_v9 = Format(">ihqqqBBB").pack
+
+
+def decode_produce(frame: Buffer, pos: int, version: int) -> ProduceRequest:
+    """Reads the body of a request at `pos`. Raises nothing but MalformedMessage and UnsupportedVersion."""
+    if not MIN_VERSION <= version <= MAX_VERSION:
+        raise UnsupportedVersion("ProduceRequest", version)
+    try:
+        if version >= FLEXIBLE_FROM:
+            return _decode_flexible(frame, pos, version)
+        return _decode_classic(frame, pos)
+    except (IndexError, struct_error, UnicodeDecodeError) as error:
+        raise MalformedMessage(f"ProduceRequest version {version}: {error}") from None
+
+
+def _decode_flexible(frame: Buffer, pos: int, version: int) -> ProduceRequest:
+    limit = len(frame)
+    n = frame[pos]
+    pos += 1
+    transactional_id = None
+    if n:
+        if n > 127:
+            n, pos = decode_long_string_size(frame, pos - 1)
+        end = pos + n - 1
+        transactional_id = str(frame[pos:end], "utf-8")
+        pos = end
+    acks, timeout_ms, n = _unpack_hi_b(frame, pos)
+    pos += 7
+    if n > 127:
+        n, pos = decode_long_size(frame, pos - 1)
+    if n == 0 or n - 1 > limit - pos:
+        raise MalformedMessage("ProduceRequest.topic_data is null or has more elements than bytes")
+    topics: list[ProducedTopic] = []
+    for _ in range(n - 1):
+        name = topic_id = None
+        if version >= TOPIC_IDS_FROM:
+            topic_id, n = _unpack_u_b(frame, pos)
+            pos += 17
+        else:
+            n = frame[pos]
+            pos += 1
+            if n > 127:
+                n, pos = decode_long_string_size(frame, pos - 1)
+            if n == 0:
+                raise MalformedMessage("TopicProduceData.name is null")
+            end = pos + n - 1
+            name = str(frame[pos:end], "utf-8")
+            n = frame[end]
+            pos = end + 1
+        if n > 127:
+            n, pos = decode_long_size(frame, pos - 1)
+        if n == 0 or n - 1 > limit - pos:
+            raise MalformedMessage("TopicProduceData.partition_data is null or has more elements than bytes")
+        partitions, pos = _decode_partitions_flexible(frame, pos, limit, n - 1)
+        topics.append((name, topic_id, partitions))
+        pos += 1
+        if frame[pos - 1]:
+            pos = skip_tags(frame, pos, limit)
+    if frame[pos]:
+        skip_tags(frame, pos + 1, limit)
+    return transactional_id, acks, timeout_ms, topics
+
+
+def _decode_partitions_flexible(
+    frame: Buffer, pos: int, limit: int, count: int
+) -> tuple[list[tuple[int, memoryview | None]], int]:
+    view = memoryview(frame)
+    partitions: list[tuple[int, memoryview | None]] = []
+    for _ in range(count):
+        index, n = _unpack_i_b(frame, pos)
+        pos += 5
+        if n > 127:
+            # Sizes of real batches have two or three bytes.
+            more = frame[pos]
+            if more < 128:
+                n += (more << 7) - 128
+                pos += 1
+            elif (most := frame[pos + 1]) < 128:
+                n += (more << 7) + (most << 14) - 128 - (128 << 7)
+                pos += 2
+            else:
+                n, pos = decode_long_size(frame, pos - 1)
+        if n:
+            end = pos + n - 1
+            if end > limit:
+                raise MalformedMessage("PartitionProduceData.records ends beyond the request")
+            partitions.append((index, view[pos:end]))
+            pos = end
+        else:
+            partitions.append((index, None))
+        pos += 1
+        if frame[pos - 1]:
+            pos = skip_tags(frame, pos, limit)
+    return partitions, pos
+
+
+def _decode_classic(frame: Buffer, pos: int) -> ProduceRequest:
+    limit = len(frame)
+    view = memoryview(frame)
+    n = _unpack_h(frame, pos)[0]
+    pos += 2
+    transactional_id = None
+    if n >= 0:
+        transactional_id = str(frame[pos : pos + n], "utf-8")
+        pos += n
+    acks, timeout_ms, n = _unpack_hii(frame, pos)
+    pos += 10
+    if n < 0 or n * 6 > limit - pos:
+        raise MalformedMessage("ProduceRequest.topic_data is null or has more elements than bytes")
+    topics: list[ProducedTopic] = []
+    for _ in range(n):
+        n = _unpack_h(frame, pos)[0]
+        if n < 0:
+            raise MalformedMessage("TopicProduceData.name is null")
+        end = pos + 2 + n
+        name = str(frame[pos + 2 : end], "utf-8")
+        n = _unpack_i(frame, end)[0]
+        pos = end + 4
+        if n < 0 or n * 8 > limit - pos:
+            raise MalformedMessage("TopicProduceData.partition_data is null or has more elements than bytes")
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(n):
+            index, n = _unpack_ii(frame, pos)
+            pos += 8
+            if n < 0:
+                partitions.append((index, None))
+                continue
+            end = pos + n
+            if end > limit:
+                raise MalformedMessage("PartitionProduceData.records ends beyond the request")
+            partitions.append((index, view[pos:end]))
+            pos = end
+        topics.append((name, None, partitions))
+    return transactional_id, acks, timeout_ms, topics
+
+
+class PartitionResult:
+    """What became of the records of one partition."""
+
+    __slots__ = (
+        "base_offset",
+        "current_leader",
+        "error_code",
+        "error_message",
+        "index",
+        "log_append_time_ms",
+        "log_start_offset",
+        "record_errors",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        error_code: int,
+        base_offset: int = -1,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = -1,
+        error_message: str | None = None,
+        record_errors: Sequence[tuple[int, str | None]] = (),
+        current_leader: tuple[int, int] | None = None,
+    ) -> None:
+        self.index = index
+        self.error_code = error_code
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.error_message = error_message
+        self.record_errors = record_errors
+        """Index within the batch and message of each record that was refused; told from version 8 on."""
+        self.current_leader = current_leader
+        """Node id and leader epoch, for a producer that asked the wrong node; told from version 10 on."""
+
+
+if TYPE_CHECKING:
+    TopicResult = tuple[str | None, bytes | None, list[PartitionResult]]
+
+
+def encode_produce_response(
+    version: int,
+    topics: Sequence[TopicResult],
+    throttle_time_ms: int = 0,
+    node_endpoints: Sequence[NodeEndpoint] = (),
+) -> bytearray:
+    """The body of a response; `node_endpoints` tells where the leaders named in it are (from version 10 on)."""
+    if not MIN_VERSION <= version <= MAX_VERSION:
+        raise UnsupportedVersion("ProduceResponse", version)
+    out = bytearray()
+    try:
+        if version >= FLEXIBLE_FROM:
+            _encode_flexible(out, version, topics)
+            if node_endpoints and version >= LEADERS_FROM:
+                out += _pack_i(throttle_time_ms)
+                append_node_endpoints(out, node_endpoints)
+            else:
+                out += _pack_i_tags(throttle_time_ms)
+        else:
+            _encode_classic(out, version, topics)
+            out += _pack_i(throttle_time_ms)
+    except struct_error as error:
+        raise UnencodableValue(f"ProduceResponse version {version}: {error}") from error
+    return out
+
+
+def _encode_flexible(out: bytearray, version: int, topics: Sequence[TopicResult]) -> None:
+    n = len(topics) + 1
+    out += encode_long_size(n) if n > 127 else bytes((n,))
+    for name, topic_id, results in topics:
+        if version >= TOPIC_IDS_FROM:
+            assert topic_id is not None
+            out += topic_id
+        else:
+            assert name is not None
+            append_compact_string(out, name)
+        n = len(results) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            out += encode_long_size(n)
+        for result in results:
+            fixed = _pack_v9(
+                result.index,
+                result.error_code,
+                result.base_offset,
+                result.log_append_time_ms,
+                result.log_start_offset,
+                1,
+                0,
+                0,
+            )
+            if result.error_message is None and not result.record_errors and result.current_leader is None:
+                out += fixed
+            else:
+                # What else there is to say stands in place of the last three bytes.
+                out += fixed[:-3]
+                _append_details_flexible(out, version, result)
+        out.append(0)
+
+
+def _append_details_flexible(out: bytearray, version: int, result: PartitionResult) -> None:
+    n = len(result.record_errors) + 1
+    out += encode_long_size(n) if n > 127 else bytes((n,))
+    for batch_index, message in result.record_errors:
+        out += _pack_i(batch_index)
+        append_compact_string(out, message)
+        out.append(0)
+    append_compact_string(out, result.error_message)
+    if result.current_leader is not None and version >= LEADERS_FROM:
+        out.append(1)
+        append_tagged(out, 0, _pack_ii_tags(*result.current_leader))
+    else:
+        out.append(0)
+
+
+def _encode_classic(out: bytearray, version: int, topics: Sequence[TopicResult]) -> None:
+    out += _pack_i(len(topics))
+    for name, _, results in topics:
+        assert name is not None
+        append_string(out, name)
+        out += _pack_i(len(results))
+        for result in results:
+            fixed = result.index, result.error_code, result.base_offset, result.log_append_time_ms
+            if version < 5:
+                out += _pack_v3(*fixed)
+            elif version < 8:
+                out += _pack_v5(*fixed, result.log_start_offset)
+            elif result.error_message is None and not result.record_errors:
+                out += _pack_v8(*fixed, result.log_start_offset, 0, -1)
+            else:
+                out += _pack_v5(*fixed, result.log_start_offset)
+                out += _pack_i(len(result.record_errors))
+                for batch_index, message in result.record_errors:
+                    out += _pack_i(batch_index)
+                    append_string(out, message)
+                append_string(out, result.error_message)

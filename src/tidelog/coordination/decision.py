@@ -1,0 +1,50 @@
+"""What a core decides: records for the log, a reply for the caller, replies for those who waited.
+
+Rules: nothing of a decision is visible outside before its records are committed; a core changes what the log
+remembers only in `replay`. Time is an argument and comes as a Moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from tidelog.model.errors import ErrorCode
+
+R = TypeVar("R")
+
+
+class Moment(NamedTuple):
+    """Two clocks read together: deadlines hang on the one that never jumps, timestamps on the one people know."""
+
+    ticks_ms: int
+    """Monotonic; only differences mean anything."""
+    wall_ms: int
+    """Milliseconds since 1970; goes into records."""
+
+
+class Release(NamedTuple):
+    """The reply to a request that was parked earlier under `token`."""
+
+    token: int
+    reply: Any
+
+
+class Decision(Generic[R]):
+    """The outcome of one request or one deadline; filled in by the core, carried out by the host."""
+
+    __slots__ = ("failures", "records", "released", "reply")
+
+    def __init__(self, reply: R) -> None:
+        self.reply: R = reply
+        """For the caller; None from an operation that may park means "parked under the token it was given"."""
+        self.records: list[Any] = []
+        """Appended as one batch: all or none of them survive a crash."""
+        self.released: list[Release] = []
+        self.failures: list[Callable[[Decision[Any], ErrorCode, Moment], None]] = []
+        """Run in order when the append fails: each puts the core's volatile part right and corrects the replies.
+        Without any, the caller gets the error and nothing has happened."""
+
+    def release(self, token: int | None, reply: Any) -> None:
+        if token is not None:
+            self.released.append(Release(token, reply))

@@ -1,0 +1,256 @@
+"""Runs one core on one partition: decide, append, replay, and answer when committed.
+
+Everything happens on the event loop. Deciding, appending and replaying are one step without an await in between, so a
+core never sees its own decision half done. No reply, not even to a question, leaves before all that was appended before
+it is committed: what a caller has seen cannot be undone by a failover.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from tidelog.coordination.core import CoordinatorCore
+from tidelog.coordination.decision import Decision, Moment, Release
+from tidelog.coordination.log import CoordinatorLog, LoadedBatch
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import NO_PRODUCER_ID
+from tidelog.runtime.clock import wall_clock_ms
+
+logger = logging.getLogger(__name__)
+
+C = TypeVar("C", bound=CoordinatorCore)
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+REPLAYED_BETWEEN_PAUSES = 2000
+"""Records replayed before other work on the loop gets its turn: some ten milliseconds."""
+
+_AS_COORDINATOR_ERROR = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client of the coordinator is told when the log refuses a write: codes that its protocol knows."""
+
+
+class HostState(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+class CoreHost(Generic[C]):
+    def __init__(self, core: C, log: CoordinatorLog, *, name: str, commit_timeout_ms: int = 5000) -> None:
+        self.core = core
+        self.state = HostState.LOADING
+        self._log = log
+        self._name = name
+        self._commit_timeout_s = commit_timeout_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._end_offset = log.end_offset
+        self._parked: dict[int, asyncio.Future[Any]] = {}
+        self._next_token = 0
+        self._held_back: deque[tuple[int, Sequence[Release]]] = deque()
+        """Replies whose records are not committed yet, with the offset that must be; ascending."""
+        self._awaiting_commit: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        log.watch(self._release_committed, self.unload)
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def submit(self, decide: Callable[[Q, Moment], Decision[R]], request: Q) -> tuple[R, Awaitable[None] | None]:
+        """Decides `request`; the reply may be given when the second part is done, at once if that is None.
+
+        The way for requests that come by the thousand: where everything is committed at once, as on a node alone, it
+        takes neither a coroutine nor a turn of the loop.
+        """
+        self._check_active()
+        decision = decide(request, self._now())
+        self._perform(decision)
+        if self._log.high_watermark >= self._end_offset:
+            return decision.reply, None
+        return decision.reply, self._committed(self._end_offset)
+
+    async def execute(self, decide: Callable[[Q, Moment], Decision[R]], request: Q) -> R:
+        """Decides `request` and returns the reply once everything it rests on is committed."""
+        reply, commit = self.submit(decide, request)
+        if commit is not None:
+            await commit
+        return reply
+
+    async def execute_or_park(self, decide: Callable[[Q, int, Moment], Decision[R | None]], request: Q) -> R:
+        """The same for a request whose reply may have to wait for others: the core keeps its token."""
+        self._check_active()
+        self._next_token = token = self._next_token + 1
+        parked: asyncio.Future[R] = self._loop.create_future()
+        self._parked[token] = parked
+        try:
+            decision = decide(request, token, self._now())
+            self._perform(decision)
+            if decision.reply is None:
+                return await parked
+            if self._log.high_watermark < self._end_offset:
+                await self._committed(self._end_offset)
+            return decision.reply
+        finally:
+            self._parked.pop(token, None)
+
+    def _check_active(self) -> None:
+        if self.state is HostState.LOADING:
+            raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if self.state is HostState.CLOSED:
+            raise BrokerError(ErrorCode.NOT_COORDINATOR)
+
+    def _now(self) -> Moment:
+        return Moment(int(self._loop.time() * 1000), wall_clock_ms())
+
+    # -- decisions ---------------------------------------------------------------------------------------------------
+
+    def _perform(self, decision: Decision[Any]) -> None:
+        records = decision.records
+        if records:
+            try:
+                encode = self.core.encode_record
+                end_offset = self._log.append([encode(record) for record in records], wall_clock_ms())
+            except BrokerError as error:
+                self._append_failed(decision, error)
+            else:
+                self._end_offset = end_offset
+                offset = end_offset - len(records)
+                replay = self.core.replay
+                for record in records:
+                    replay(record, offset, NO_PRODUCER_ID)
+                    offset += 1
+        if decision.released:
+            self._held_back.append((self._end_offset, decision.released))
+            self._release_committed()
+        self._arm()
+
+    def _append_failed(self, decision: Decision[Any], error: BrokerError) -> None:
+        code = _AS_COORDINATOR_ERROR.get(error.code, error.code)
+        logger.warning("%s: append failed, %d records not written: %s", self._name, len(decision.records), error)
+        decision.records.clear()
+        if not decision.failures:
+            raise BrokerError(code, error.message) from error
+        now = self._now()
+        for put_right in decision.failures:
+            put_right(decision, code, now)
+        assert not decision.records, "what follows a failed append must not need another one"
+
+    def _release_committed(self) -> None:
+        high_watermark = self._log.high_watermark
+        while self._held_back and self._held_back[0][0] <= high_watermark:
+            for token, reply in self._held_back.popleft()[1]:
+                parked = self._parked.get(token)
+                # The caller may have gone away in the meantime; the core learns of that by its silence.
+                if parked is not None and not parked.done():
+                    parked.set_result(reply)
+        while self._awaiting_commit and self._awaiting_commit[0][0] <= high_watermark:
+            waiter = self._awaiting_commit.popleft()[1]
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _committed(self, offset: int) -> None:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._awaiting_commit.append((offset, waiter))
+        try:
+            async with asyncio.timeout(self._commit_timeout_s):
+                await waiter
+        except TimeoutError:
+            # The records may still be committed later; the client is told to ask again.
+            raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The write was not committed in time.") from None
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        deadline_ms = self.core.deadline_ms()
+        if deadline_ms is None:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        self._timer = self._loop.call_at(deadline_ms / 1000, self._deadline_reached)
+
+    def _deadline_reached(self) -> None:
+        self._timer = None
+        if self.state is not HostState.ACTIVE:
+            return
+        try:
+            self._perform(self.core.decide_deadlines(self._now()))
+        except BrokerError as error:
+            # Only the periodic clean-up writes without anybody waiting, and it comes round again.
+            logger.warning("%s: %s", self._name, error)
+            self._arm()
+
+    # -- loading and unloading ---------------------------------------------------------------------------------------
+
+    async def load(self) -> int:
+        """Replays the log from its start and begins to serve; returns the number of records replayed."""
+        replayed = since_pause = 0
+        for batch in self._log.batches():
+            if self.state is not HostState.LOADING:
+                return replayed
+            self._replay_batch(batch)
+            replayed += len(batch.records)
+            since_pause += len(batch.records)
+            if since_pause >= REPLAYED_BETWEEN_PAUSES:
+                since_pause = 0
+                await asyncio.sleep(0)
+        self.activate()
+        return replayed
+
+    def activate(self) -> None:
+        """Everything the log had is replayed: serve."""
+        self.state = HostState.ACTIVE
+        self._perform(self.core.decide_loaded(self._now()))
+
+    def _replay_batch(self, batch: LoadedBatch) -> None:
+        if batch.end_transaction is not None:
+            self.core.replay_end_transaction(batch.producer_id, batch.end_transaction)
+            return
+        core = self.core
+        for offset, key, value in batch.records:
+            try:
+                record = None if key is None else core.decode_record(key, value)
+            except ValueError as error:
+                # The batch had its checksum right, so it was written like this: by a client, not by a coordinator.
+                logger.warning("%s: record at offset %d is skipped: %s", self._name, offset, error)
+                continue
+            if record is None:
+                logger.debug("%s: record at offset %d is of a kind this version does not know", self._name, offset)
+                continue
+            core.replay(record, offset, batch.producer_id)
+
+    def unload(self) -> None:
+        """This node stops being the coordinator: everyone who waits is sent to look for the new one."""
+        if self.state is HostState.CLOSED:
+            return
+        self.state = HostState.CLOSED
+        if self._timer is not None:
+            self._timer.cancel()
+        for token, reply in self.core.decide_unloaded().released:
+            parked = self._parked.get(token)
+            if parked is not None and not parked.done():
+                parked.set_result(reply)
+        # Replies of which the records were appended but not committed: they may never be.
+        self._held_back.clear()
+        gone = BrokerError(ErrorCode.NOT_COORDINATOR)
+        for waiter in [*self._parked.values(), *(waiter for _, waiter in self._awaiting_commit)]:
+            if not waiter.done():
+                waiter.set_exception(gone)
+        self._awaiting_commit.clear()
+        self._log.close()

@@ -1,0 +1,59 @@
+"""What a host needs of the partition its core lives on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+
+class LoadedRecord(NamedTuple):
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class LoadedBatch(NamedTuple):
+    """One batch read back for replay."""
+
+    records: Sequence[LoadedRecord]
+    producer_id: int = NO_PRODUCER_ID
+    end_transaction: bool | None = None
+    """For a transaction marker: True committed, False aborted; None for a batch of data."""
+
+
+class CoordinatorLog(Protocol):
+    """The log of one partition of an internal topic that this node leads."""
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed: it survives whatever the cluster promises to survive."""
+
+    def append(
+        self,
+        records: Sequence[tuple[bytes, bytes | None]],
+        timestamp_ms: int,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> int:
+        """Writes one batch and returns the offset after it; raises BrokerError with nothing written.
+
+        After the return the batch is in this node's log. It is committed when `high_watermark` has reached the
+        returned offset; on a node alone that holds at once.
+        """
+
+    def batches(self) -> Iterable[LoadedBatch]:
+        """Every batch from the log's start, read in bounded pieces; the host pauses between them."""
+
+    def watch(self, on_commit: Callable[[], None], on_lost: Callable[[], None]) -> None:
+        """Calls back on the event loop: the high watermark moved up to something appended here, or never will."""
+
+    def close(self) -> None:
+        """This core lets go of the partition; the partition itself stays."""

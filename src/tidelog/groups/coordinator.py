@@ -1,0 +1,253 @@
+"""The group coordinator of this node: finds the shard of a group, hosts it, and puts requests to it.
+
+One shard per partition of `__consumer_offsets` that this node leads. A shard is loaded when the node starts or comes to
+lead its partition; until then its groups answer COORDINATOR_LOAD_IN_PROGRESS, and groups of partitions led elsewhere
+NOT_COORDINATOR. Everything raises BrokerError; the handlers put it where their response has room for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from tidelog.coordination.host import CoreHost, HostState
+from tidelog.coordination.log import CoordinatorLog
+from tidelog.groups.core.messages import (
+    Commit,
+    DeleteOffsets,
+    DescribedGroup,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    ListedGroup,
+    Sync,
+    Synced,
+)
+from tidelog.groups.core.offsets import FetchedTopic
+from tidelog.groups.core.settings import GroupSettings
+from tidelog.groups.core.shard import GroupShard
+from tidelog.groups.core.state import ClassicGroupState
+from tidelog.groups.partitioning import OFFSETS_TOPIC, coordinator_partition
+from tidelog.model.errors import BrokerError, ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
+
+logger = logging.getLogger(__name__)
+
+Shard = CoreHost[GroupShard]
+OpenLog = Callable[[int], CoordinatorLog | None]
+"""The log of a partition of the offsets topic, or None when this node does not lead it."""
+
+
+class GroupCoordinator:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        open_log: OpenLog,
+        count_partitions: Callable[[], int],
+        create_topic: Callable[[], Awaitable[object]],
+    ) -> None:
+        """`count_partitions` gives 0 while the offsets topic does not exist; `create_topic` brings it about."""
+        self.settings = GroupSettings.from_config(config)
+        self._commit_timeout_ms = config.offsets_commit_timeout_ms
+        self._open_log = open_log
+        self._count_partitions = count_partitions
+        self._create_topic = create_topic
+        self._shards: dict[int, Shard] = {}
+        self._loading: set[asyncio.Task[None]] = set()
+        self._creating: asyncio.Task[None] | None = None
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins to load every shard this node leads; returns at once."""
+        self.refresh()
+
+    async def stop(self) -> None:
+        for shard in self._shards.values():
+            shard.unload()
+        self._shards.clear()
+        tasks = [*self._loading, *([self._creating] if self._creating is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def loaded(self) -> None:
+        """Returns when no shard is loading any more."""
+        while self._loading:
+            await asyncio.wait(self._loading)
+
+    def refresh(self) -> None:
+        """The partitions this node leads may have changed: take on those that came, let go of those that went."""
+        for partition in range(self._count_partitions()):
+            shard = self._shards.get(partition)
+            if shard is None or shard.state is HostState.CLOSED:
+                self._take_on(partition)
+            elif self._open_log(partition) is None:
+                shard.unload()
+                del self._shards[partition]
+
+    def _take_on(self, partition: int) -> Shard | None:
+        log = self._open_log(partition)
+        if log is None:
+            return None
+        name = f"{OFFSETS_TOPIC}-{partition}"
+        shard = CoreHost(GroupShard(self.settings), log, name=name, commit_timeout_ms=self._commit_timeout_ms)
+        self._shards[partition] = shard
+        if log.is_empty:
+            shard.activate()
+        else:
+            task = asyncio.ensure_future(self._load(shard, name))
+            self._loading.add(task)
+            task.add_done_callback(self._loading.discard)
+        return shard
+
+    async def _load(self, shard: Shard, name: str) -> None:
+        try:
+            replayed = await shard.load()
+        except Exception:
+            # What cannot be read must not be served as if it were empty.
+            logger.exception("%s could not be loaded: its groups are not available", name)
+            shard.unload()
+            return
+        logger.info("%s loaded: %d records, %d groups", name, replayed, len(shard.core.groups))
+
+    async def topics_deleted(self, topics: Collection[str]) -> None:
+        for shard in list(self._shards.values()):
+            if shard.state is HostState.ACTIVE:
+                await shard.execute(shard.core.decide_topics_deleted, topics)
+
+    # -- finding -----------------------------------------------------------------------------------------------------
+
+    async def partition_of(self, group_id: str) -> int:
+        """The partition of the offsets topic that holds the group; creates the topic for the first group ever."""
+        count = self._count_partitions()
+        if count == 0:
+            if self._creating is None or self._creating.done():
+                self._creating = asyncio.ensure_future(self._create())
+            await asyncio.shield(self._creating)
+            count = self._count_partitions()
+            if count == 0:
+                raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return coordinator_partition(group_id, count)
+
+    async def _create(self) -> None:
+        await self._create_topic()
+        self.refresh()
+
+    def _shard_of(self, group_id: str) -> Shard:
+        count = self._count_partitions()
+        if count == 0:
+            raise BrokerError(ErrorCode.NOT_COORDINATOR)
+        partition = coordinator_partition(group_id, count)
+        shard = self._shards.get(partition) or self._take_on(partition)
+        if shard is None:
+            raise BrokerError(ErrorCode.NOT_COORDINATOR)
+        return shard
+
+    # -- membership --------------------------------------------------------------------------------------------------
+
+    async def join(self, request: Join) -> Joined:
+        _require_group_id(request.group_id)
+        if (
+            not self.settings.min_session_timeout_ms
+            <= request.session_timeout_ms
+            <= self.settings.max_session_timeout_ms
+        ):
+            raise BrokerError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        shard = self._shard_of(request.group_id)
+        return await shard.execute_or_park(shard.core.decide_join, request)
+
+    async def sync(self, request: Sync) -> Synced:
+        _require_group_id(request.group_id)
+        shard = self._shard_of(request.group_id)
+        return await shard.execute_or_park(shard.core.decide_sync, request)
+
+    def heartbeat(self, request: Heartbeat) -> tuple[ErrorCode, Awaitable[None] | None]:
+        """The answer, and what to wait for before giving it; None for nothing."""
+        _require_group_id(request.group_id)
+        shard = self._shard_of(request.group_id)
+        if shard.state is HostState.LOADING:
+            # Whether the member exists is not known yet; it would only make it rejoin for nothing.
+            return ErrorCode.NONE, None
+        return shard.submit(shard.core.decide_heartbeat, request)
+
+    async def leave(self, request: Leave) -> Left:
+        _require_group_id(request.group_id)
+        shard = self._shard_of(request.group_id)
+        return await shard.execute(shard.core.decide_leave, request)
+
+    # -- offsets -----------------------------------------------------------------------------------------------------
+
+    def commit_offsets(self, request: Commit) -> tuple[Sequence[ErrorCode], Awaitable[None] | None]:
+        """One code per offset, and what to wait for before giving them; None for nothing.
+
+        The empty group id is a group like any other here: clients of old commit to it.
+        """
+        shard = self._shard_of(request.group_id)
+        return shard.submit(shard.core.decide_commit, request)
+
+    def fetch_offsets(self, request: FetchOffsets) -> tuple[list[FetchedTopic], Awaitable[None] | None]:
+        shard = self._shard_of(request.group_id)
+        return shard.submit(shard.core.fetch_offsets, request)
+
+    async def delete_offsets(self, request: DeleteOffsets) -> list[tuple[str, list[tuple[int, ErrorCode]]]]:
+        _require_group_id(request.group_id)
+        shard = self._shard_of(request.group_id)
+        return await shard.execute(shard.core.decide_delete_offsets, request)
+
+    # -- administration ----------------------------------------------------------------------------------------------
+
+    async def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
+        listed: list[ListedGroup] = []
+        for shard in list(self._shards.values()):
+            if shard.state is not HostState.CLOSED:
+                listed.extend(await shard.execute(shard.core.list_groups, (states, types)))
+        return listed
+
+    async def describe_groups(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
+        described: list[DescribedGroup] = []
+        for group_id in group_ids:
+            try:
+                _require_group_id(group_id)
+                shard = self._shard_of(group_id)
+                described.extend(await shard.execute(shard.core.describe_groups, [group_id]))
+            except BrokerError as error:
+                described.append(DescribedGroup(group_id, "", error.code, error.message))
+        return described
+
+    async def delete_groups(self, group_ids: Sequence[str]) -> list[tuple[str, ErrorCode]]:
+        results: list[tuple[str, ErrorCode]] = []
+        for group_id in dict.fromkeys(group_ids):
+            try:
+                shard = self._shard_of(group_id)
+                results.extend(await shard.execute(shard.core.decide_delete_groups, [group_id]))
+            except BrokerError as error:
+                results.append((group_id, error.code))
+        return results
+
+    def count_groups(self) -> dict[str, int]:
+        """How many groups of this node are in each state, for metrics."""
+        counts = {state.value: 0 for state in ClassicGroupState if state is not ClassicGroupState.DEAD}
+        for shard in self._shards.values():
+            for group in shard.core.groups.values():
+                counts[group.state.value] = counts.get(group.state.value, 0) + 1
+        return counts
+
+
+def fresh_member_suffix() -> str:
+    """The part of a member id that no other member has."""
+    return str(uuid.uuid4())
+
+
+def _require_group_id(group_id: str) -> None:
+    if not group_id:
+        raise BrokerError(ErrorCode.INVALID_GROUP_ID)

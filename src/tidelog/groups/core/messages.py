@@ -1,0 +1,172 @@
+"""Requests a group core understands and the replies it gives: what is left of the wire messages without versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import ZERO_TOPIC_ID
+
+UNKNOWN_MEMBER_ID = ""
+NO_GENERATION = -1
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""What a member can speak, most wanted first: the protocol's name and the member's metadata for it."""
+
+
+class Join(NamedTuple):
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    protocol_type: str
+    protocols: Protocols
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    client_id: str
+    client_host: str
+    fresh_id: str
+    """Becomes the unique part of the member id if this join creates a member."""
+    requires_known_member_id: bool
+    """The client can be told its id before it becomes a member (JoinGroup 4 and later)."""
+    supports_skipping_assignment: bool
+    """JoinGroup 9 and later."""
+
+
+class JoinedMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+class Joined(NamedTuple):
+    error: ErrorCode
+    member_id: str
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    members: Sequence[JoinedMember] = ()
+    """For the leader only, which assigns; empty for the others."""
+    skip_assignment: bool = False
+
+
+class Sync(NamedTuple):
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol_type: str | None
+    protocol: str | None
+    assignments: Sequence[tuple[str, bytes]]
+    """(member id, assignment) from the leader; empty from the others."""
+
+
+class Synced(NamedTuple):
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+class Heartbeat(NamedTuple):
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+
+
+class LeavingMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+
+
+class Leave(NamedTuple):
+    group_id: str
+    members: Sequence[LeavingMember]
+
+
+class LeftMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    error: ErrorCode
+
+
+class Left(NamedTuple):
+    error: ErrorCode
+    members: Sequence[LeftMember] = ()
+
+
+class OffsetToCommit(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = None
+    topic_id: bytes = ZERO_TOPIC_ID
+
+
+class Commit(NamedTuple):
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    """Of the member; negative from a consumer that manages its partitions itself and from tools."""
+    offsets: Sequence[OffsetToCommit]
+    retention_ms: int = -1
+    reports_missing_group: bool = False
+    """OffsetCommit 9 and later know GROUP_ID_NOT_FOUND; before it was ILLEGAL_GENERATION."""
+
+
+class OffsetsToFetch(NamedTuple):
+    topic: str
+    partitions: Sequence[int]
+    topic_id: bytes = ZERO_TOPIC_ID
+
+
+class FetchOffsets(NamedTuple):
+    group_id: str
+    topics: Sequence[OffsetsToFetch] | None
+    """None: every topic the group has offsets for."""
+    member_id: str | None = None
+    member_epoch: int = -1
+    require_stable: bool = False
+
+
+class FetchedOffset(NamedTuple):
+    partition: int
+    offset: int = -1
+    leader_epoch: int = -1
+    metadata: str = ""
+    error: ErrorCode = ErrorCode.NONE
+
+
+class DeleteOffsets(NamedTuple):
+    group_id: str
+    topics: Sequence[tuple[str, Sequence[int]]]
+
+
+class ListedGroup(NamedTuple):
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+class DescribedMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class DescribedGroup(NamedTuple):
+    group_id: str
+    state: str
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    protocol_type: str = ""
+    protocol: str = ""
+    members: Sequence[DescribedMember] = ()

@@ -1,0 +1,183 @@
+"""Committed offsets: commit, fetch, delete, and how they expire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from tidelog.coordination.decision import Decision, Moment
+from tidelog.groups.core.group import ClassicGroup
+from tidelog.groups.core.messages import Commit, DeleteOffsets, FetchedOffset, FetchOffsets
+from tidelog.groups.core.records import CommittedOffset, OffsetCommitRecord
+from tidelog.groups.core.settings import GroupSettings
+from tidelog.groups.core.state import ClassicGroupState
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import ZERO_TOPIC_ID
+
+_S = ClassicGroupState
+METADATA_BYTES_MAX = 32767
+"""What the record's string can hold, whatever `offset.metadata.max.bytes` says."""
+
+FetchedTopic = tuple[str, bytes, list[FetchedOffset]]
+"""(topic, topic id, partitions), in the order of the request."""
+
+
+class OffsetStore:
+    """Every committed offset of one shard; changed by `replay` only."""
+
+    __slots__ = ("_by_group",)
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+
+    def replay(self, record: OffsetCommitRecord) -> None:
+        group_id, topic, partition, committed = record
+        if committed is not None:
+            by_topic = self._by_group.get(group_id)
+            if by_topic is None:
+                by_topic = self._by_group[group_id] = {}
+            by_partition = by_topic.get(topic)
+            if by_partition is None:
+                by_partition = by_topic[topic] = {}
+            by_partition[partition] = committed
+            return
+        by_topic = self._by_group.get(group_id)
+        if by_topic is None or partition not in by_topic.get(topic, ()):
+            return
+        del by_topic[topic][partition]
+        if not by_topic[topic]:
+            del by_topic[topic]
+            if not by_topic:
+                del self._by_group[group_id]
+
+    def of_group(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
+        """By topic and partition; empty for a group that never committed. Not to be changed."""
+        return self._by_group.get(group_id, {})
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self._by_group.get(group_id, {}).get(topic, {}).get(partition)
+
+    def tombstones(
+        self, group_id: str, wanted: Callable[[str, CommittedOffset], bool] = lambda _topic, _committed: True
+    ) -> Iterator[OffsetCommitRecord]:
+        for topic, by_partition in self.of_group(group_id).items():
+            for partition, committed in by_partition.items():
+                if wanted(topic, committed):
+                    yield OffsetCommitRecord(group_id, topic, partition, None)
+
+    def group_ids(self) -> list[str]:
+        return list(self._by_group)
+
+    def __len__(self) -> int:
+        return sum(len(partitions) for topics in self._by_group.values() for partitions in topics.values())
+
+
+def validate_commit(group: ClassicGroup | None, request: Commit) -> None:
+    """Raises unless a member of the current generation commits, or nobody does to a group without members."""
+    if group is None:
+        if request.generation < 0:
+            return
+        missing = ErrorCode.GROUP_ID_NOT_FOUND if request.reports_missing_group else ErrorCode.ILLEGAL_GENERATION
+        raise BrokerError(missing)
+    if request.generation < 0 and group.state is _S.EMPTY:
+        return
+    if request.generation < 0 and not request.member_id and request.instance_id is None:
+        raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID)
+    error = group.validate_member(request.member_id, request.instance_id)
+    if error is not ErrorCode.NONE:
+        raise BrokerError(error)
+    if request.generation != group.generation:
+        raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
+    if group.state is _S.COMPLETING_REBALANCE:
+        raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def decide_commit(request: Commit, now: Moment, settings: GroupSettings) -> Decision[Sequence[ErrorCode]]:
+    """The reply holds one code per offset, in the order of the request."""
+    max_length = settings.offset_metadata_max_bytes
+    commit_ms = now.wall_ms
+    expire_ms = -1 if request.retention_ms == -1 else commit_ms + request.retention_ms
+    errors: list[ErrorCode] = []
+    decision: Decision[Sequence[ErrorCode]] = Decision(errors)
+    records = decision.records
+    group_id = request.group_id
+    for topic, partition, offset, leader_epoch, metadata, topic_id in request.offsets:
+        text = metadata or ""
+        if len(text) > max_length or (len(text) * 4 > METADATA_BYTES_MAX and len(text.encode()) > METADATA_BYTES_MAX):
+            errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            continue
+        committed = CommittedOffset(offset, leader_epoch, text, commit_ms, expire_ms, topic_id)
+        records.append(OffsetCommitRecord(group_id, topic, partition, committed))
+        errors.append(ErrorCode.NONE)
+    return decision
+
+
+def fetch_offsets(store: OffsetStore, request: FetchOffsets) -> list[FetchedTopic]:
+    by_topic = store.of_group(request.group_id)
+    if request.topics is None:
+        return [
+            (topic, ZERO_TOPIC_ID, [_fetched(partition, committed) for partition, committed in partitions.items()])
+            for topic, partitions in by_topic.items()
+        ]
+    topics: list[FetchedTopic] = []
+    for topic, partitions, topic_id in request.topics:
+        committed = by_topic.get(topic, {})
+        found = [_fetched(partition, committed.get(partition), topic_id) for partition in partitions]
+        topics.append((topic, topic_id, found))
+    return topics
+
+
+def _fetched(partition: int, committed: CommittedOffset | None, topic_id: bytes = ZERO_TOPIC_ID) -> FetchedOffset:
+    if committed is None or _is_other_topic(committed.topic_id, topic_id):
+        return FetchedOffset(partition)
+    return FetchedOffset(partition, committed.offset, committed.leader_epoch, committed.metadata)
+
+
+def _is_other_topic(committed: bytes, asked: bytes) -> bool:
+    """A topic that was deleted and created anew has the name but not the id the offset was committed for."""
+    return committed != asked and committed != ZERO_TOPIC_ID and asked != ZERO_TOPIC_ID
+
+
+def decide_delete_offsets(
+    group: ClassicGroup, store: OffsetStore, request: DeleteOffsets
+) -> Decision[list[tuple[str, list[tuple[int, ErrorCode]]]]]:
+    """Offsets of topics that the group still reads stay."""
+    if group.state is not _S.EMPTY and not group.uses_consumer_protocol:
+        raise BrokerError(ErrorCode.NON_EMPTY_GROUP)
+    results: list[tuple[str, list[tuple[int, ErrorCode]]]] = []
+    decision = Decision(results)
+    for topic, partitions in request.topics:
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(topic) else ErrorCode.NONE
+        results.append((topic, [(partition, error) for partition in partitions]))
+        if error is ErrorCode.NONE:
+            decision.records.extend(
+                OffsetCommitRecord(request.group_id, topic, partition, None)
+                for partition in dict.fromkeys(partitions)
+                if store.get(request.group_id, topic, partition) is not None
+            )
+    return decision
+
+
+def expired_offsets(
+    group: ClassicGroup | None, store: OffsetStore, group_id: str, now: Moment, retention_ms: int
+) -> list[OffsetCommitRecord]:
+    """Tombstones for what is past its time.
+
+    The time runs from when a group with members became empty, and from the commit itself for offsets of a group that
+    never had members or for topics that a stable group no longer reads.
+    """
+    since_ms = -1
+    if group is not None and group.protocol_type is not None:
+        if group.state is _S.EMPTY:
+            since_ms = group.state_timestamp_ms
+        elif group.state is not _S.STABLE or group.subscribed_topics is None:
+            return []
+
+    def is_expired(topic: str, committed: CommittedOffset) -> bool:
+        if group is not None and group.is_subscribed_to(topic):
+            return False
+        if committed.expire_timestamp_ms >= 0:
+            return now.wall_ms >= committed.expire_timestamp_ms
+        start_ms = committed.commit_timestamp_ms if since_ms < 0 else since_ms
+        return now.wall_ms - start_ms >= retention_ms
+
+    return list(store.tombstones(group_id, is_expired))

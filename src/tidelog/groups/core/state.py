@@ -1,0 +1,36 @@
+"""The five states of a classic group and the ways between them.
+
+`become` in `group.py` is the only place that changes a state and refuses what this table does not list. A replayed
+record sets the state it tells of directly: it stands for several steps at once.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class ClassicGroupState(Enum):
+    """The value is the name that clients and tools see."""
+
+    EMPTY = "Empty"
+    """No members; lingers while it has committed offsets, and is what a group that only commits offsets always is."""
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """Waits for the members to join; joins are parked, heartbeats answer REBALANCE_IN_PROGRESS."""
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    """A generation is formed and waits for its leader's assignment; syncs of the others are parked."""
+    STABLE = "Stable"
+    """Every member has an assignment or can ask for it."""
+    DEAD = "Dead"
+    """Removed, or its partition is no longer coordinated here; final."""
+
+
+_S = ClassicGroupState
+
+TRANSITIONS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
+    _S.EMPTY: frozenset({_S.PREPARING_REBALANCE, _S.DEAD}),
+    _S.PREPARING_REBALANCE: frozenset({_S.COMPLETING_REBALANCE, _S.EMPTY, _S.DEAD}),
+    _S.COMPLETING_REBALANCE: frozenset({_S.STABLE, _S.PREPARING_REBALANCE, _S.DEAD}),
+    _S.STABLE: frozenset({_S.PREPARING_REBALANCE, _S.DEAD}),
+    _S.DEAD: frozenset(),
+}
+"""From each state, where it may go. EMPTY and STABLE are entered by replaying a record, so they are durable."""

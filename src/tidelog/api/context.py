@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from tidelog.controller.runner import Controller
     from tidelog.groups.coordinator import GroupCoordinator
     from tidelog.metadata.publisher import MetadataPublisher
+    from tidelog.net.connection import Connection
+    from tidelog.partitions.fetch_session import FetchSessionCache
     from tidelog.partitions.table import PartitionTable
+    from tidelog.telemetry.metrics import NodeMetrics
 
 
 @dataclass(slots=True)
@@ -25,7 +28,10 @@ class Services:
     """`metadata.image` is the current immutable MetadataImage."""
     controller: Controller
     partitions: PartitionTable
-    groups: GroupCoordinator | None
+    fetch_sessions: FetchSessionCache
+    producer_ids: ProducerIds
+    groups: GroupCoordinator
+    metrics: NodeMetrics
     now_ms: Callable[[], int]
     """Wall clock, for timestamps that people see; never for measuring how long something took."""
 
@@ -41,3 +47,4 @@ class RequestContext:
     client_id: str | None
     peer_host: str
     listener_name: str
+    connection: Connection

@@ -99,7 +99,10 @@ class Connection(asyncio.Protocol):
         self._held_bytes = 0
         self._queued_frames.clear()
         self._outgoing.clear()
-        self._answers.clear()
+        answers, self._answers = self._answers, deque()
+        for reply, _ in answers:
+            if not reply.is_done and reply.on_abandoned is not None:
+                reply.on_abandoned()
         self._listener.connection_closed(self, self._close_reason)
 
     def data_received(self, data: bytes) -> None:
@@ -163,7 +166,7 @@ class Connection(asyncio.Protocol):
                 self._release(held_bytes)
 
     def _reply_done(self, reply: PendingReply) -> None:
-        if self._is_closed or not self._answers[0][0].is_done:
+        if self._is_closed or not self._answers or not self._answers[0][0].is_done:
             return
         while self._answers and self._answers[0][0].is_done:
             oldest, held_bytes = self._answers.popleft()
@@ -296,7 +299,7 @@ class _Rest:
             skipped_bytes += region._skipped_bytes
             region = region._region
         self._region: Region = region
-        self._skipped_bytes = skipped_bytes
+        self._skipped_bytes: int = skipped_bytes
         self.size = region.size - skipped_bytes
 
     def load(self, start: int = 0, length: int | None = None) -> bytes:

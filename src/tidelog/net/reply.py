@@ -42,7 +42,7 @@ class PendingReply:
     long-polling consumer's latency is made of.
     """
 
-    __slots__ = ("_callback", "_prepare", "buffers", "is_done", "overlaps")
+    __slots__ = ("_callback", "_prepare", "buffers", "is_done", "on_abandoned", "overlaps")
 
     def __init__(self, *, overlaps: bool = False) -> None:
         self.buffers: Buffers | None = None
@@ -51,6 +51,8 @@ class PendingReply:
         self.overlaps = overlaps
         """Whether later requests of the same connection may start before this one is answered. True for a produce
         that waits for its commit: its records are already in the log, so order cannot change any more."""
+        self.on_abandoned: Callable[[], None] | None = None
+        """Called when the connection goes away first, so that nothing goes on waiting for nobody."""
         self._callback: Callable[[PendingReply], None] | None = None
         self._prepare: Callable[[Buffers | None], Buffers | None] | None = None
 

@@ -1,0 +1,179 @@
+"""From a frame to its reply: header, version check, handler, response header.
+
+Handlers come in two shapes. Most take a decoded request and return a response (or a coroutine of one). The hot two
+take the raw frame (`handle_frame`) and return the parts of the response themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from struct import Struct
+from time import perf_counter
+from typing import Any
+
+from tidelog.api.context import RequestContext, Services
+from tidelog.api.table import BY_KEY, Api
+from tidelog.net.connection import Connection
+from tidelog.net.reply import Buffers, CloseConnection, PendingReply, Reply
+from tidelog.protocol.errors import MalformedMessage
+from tidelog.protocol.headers import decode_request_header, encode_response_header
+from tidelog.protocol.index import ApiKey, api_name, is_response_header_flexible, request_class
+from tidelog.telemetry.logs import get_logger
+from tidelog.telemetry.metrics import DurationHistogram, NodeMetrics
+
+logger = get_logger("tidelog.api")
+
+_KEY_VERSION = Struct(">hh")
+
+FrameHandler = Callable[[RequestContext, bytes, int], Buffers | PendingReply | None]
+MessageHandler = Callable[[RequestContext, Any], Any]
+
+
+class _Route:
+    """One API, with its handler imported."""
+
+    __slots__ = ("api", "duration", "handle", "handle_frame", "request_class")
+
+    def __init__(self, api: Api, metrics: NodeMetrics) -> None:
+        module = import_module(f"tidelog.api.handlers.{api.handler}")
+        self.api = api
+        self.handle_frame: FrameHandler | None = getattr(module, "handle_frame", None)
+        self.handle: MessageHandler | None = getattr(module, "handle", None)
+        assert (self.handle is None) != (self.handle_frame is None), f"{api.handler} has one way to be called"
+        self.duration = metrics.api(api.key, api_name(api.key)).duration
+        self.request_class: Any = None if self.handle is None else request_class(api.key)
+
+
+class Dispatcher:
+    def __init__(self, services: Services, metrics: NodeMetrics) -> None:
+        self._services = services
+        self._metrics = metrics
+        self._routes: dict[int, _Route] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def dispatch(self, connection: Connection, frame: bytes, start: int) -> Reply:
+        """Answers one request. Raises CloseConnection for a frame that cannot be answered."""
+        started_s = perf_counter()
+        api_key, version = _KEY_VERSION.unpack_from(frame, start)
+        route = self._routes.get(api_key)
+        if route is None:
+            route = self._load_route(api_key, version)
+        if not route.api.min_version <= version <= route.api.max_version:
+            return self._refuse_version(frame, start, api_key, version)
+        try:
+            header = decode_request_header(frame, start)
+            context = RequestContext(
+                self._services,
+                api_key,
+                version,
+                header.correlation_id,
+                header.client_id,
+                connection.peer_host,
+                connection.listener_name,
+                connection,
+            )
+            if route.handle_frame is not None:
+                parts = route.handle_frame(context, frame, header.body_position)
+                if isinstance(parts, PendingReply):
+                    parts.prepare_with(self._finish_later(context, route.duration, started_s))
+                    return parts
+                route.duration.observe(perf_counter() - started_s)
+                if parts is not None:
+                    parts.insert(0, _response_header(api_key, version, header.correlation_id))
+                return parts
+            request, _ = route.request_class.decode(frame, header.body_position, version)
+            assert route.handle is not None
+            response = route.handle(context, request)
+            if asyncio.iscoroutine(response):
+                return self._answer_later(context, response, route.duration, started_s)
+            route.duration.observe(perf_counter() - started_s)
+            return _encode(context, response)
+        except MalformedMessage as error:
+            raise CloseConnection("malformed", f"api {api_key} version {version}: {error}") from error
+        except CloseConnection:
+            raise
+        except Exception as error:
+            # A fault of this node, not of the peer: only this connection pays for it.
+            logger.exception("request failed", api_key=api_key, version=version)
+            raise CloseConnection("error", repr(error)) from error
+
+    def _load_route(self, api_key: int, version: int) -> _Route:
+        api = BY_KEY.get(api_key)
+        if api is None:
+            raise CloseConnection("malformed", f"unknown api key {api_key} version {version}")
+        route = self._routes[api_key] = _Route(api, self._metrics)
+        return route
+
+    def _refuse_version(self, frame: bytes, start: int, api_key: int, version: int) -> Buffers:
+        """Kafka answers an unknown ApiVersions version in version 0, so that clients can step down; it closes the
+        connection for every other API, since no response format is known to both sides."""
+        if api_key != ApiKey.API_VERSIONS:
+            raise CloseConnection("malformed", f"unsupported api key {api_key} version {version}")
+        from tidelog.api.handlers.api_versions import unsupported_version_response
+
+        correlation_id = int.from_bytes(frame[start + 4 : start + 8], "big", signed=True)
+        return [encode_response_header(correlation_id, False), unsupported_version_response().encode(0)]
+
+    # -- answers that take time ------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _finish_later(
+        context: RequestContext, duration: DurationHistogram, started_s: float
+    ) -> Callable[[Buffers | None], Buffers | None]:
+        def finish(parts: Buffers | None) -> Buffers | None:
+            duration.observe(perf_counter() - started_s)
+            if parts is not None:
+                parts.insert(0, _response_header(context.api_key, context.version, context.correlation_id))
+            return parts
+
+        return finish
+
+    def _answer_later(
+        self, context: RequestContext, response: Awaitable[Any], duration: DurationHistogram, started_s: float
+    ) -> PendingReply:
+        reply = PendingReply()
+        task = asyncio.ensure_future(self._await_response(context, response, reply, duration, started_s))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return reply
+
+    async def _await_response(
+        self,
+        context: RequestContext,
+        response: Awaitable[Any],
+        reply: PendingReply,
+        duration: DurationHistogram,
+        started_s: float,
+    ) -> None:
+        try:
+            parts = _encode(context, await response)
+        except asyncio.CancelledError:
+            context.connection.close("shutdown")
+            raise
+        except Exception:
+            # A fault of this node, not of the peer: everyone else is served on.
+            logger.exception("request failed", api_key=context.api_key, version=context.version)
+            context.connection.close("error", "internal error")
+            return
+        duration.observe(perf_counter() - started_s)
+        reply.complete(parts)
+
+    async def stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _response_header(api_key: int, version: int, correlation_id: int) -> bytes:
+    return encode_response_header(correlation_id, is_response_header_flexible(api_key, version))
+
+
+def _encode(context: RequestContext, response: Any) -> Buffers | None:
+    if response is None:
+        return None
+    return [
+        _response_header(context.api_key, context.version, context.correlation_id),
+        response.encode(context.version),
+    ]

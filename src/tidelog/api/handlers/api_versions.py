@@ -1,0 +1,49 @@
+"""ApiVersions: what this node serves, straight from the table of APIs."""
+
+from __future__ import annotations
+
+from tidelog.api.context import RequestContext
+from tidelog.api.table import APIS
+from tidelog.model.errors import ErrorCode
+from tidelog.protocol.generated.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+
+CLIENT_SOFTWARE_LENGTH_MAX = 255
+
+
+def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.version >= 3:
+        if not _is_software_name(request.client_software_name) or not _is_software_name(
+            request.client_software_version
+        ):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=_api_keys())
+        context.connection.client_software = (request.client_software_name, request.client_software_version)
+    image = context.services.metadata.image
+    return ApiVersionsResponse(api_keys=_api_keys())
+
+
+def unsupported_version_response() -> ApiVersionsResponse:
+    """What Kafka answers, in version 0, to a version of ApiVersions it does not know: the versions it does know."""
+    own = next(api for api in APIS if api.handler == "api_versions")
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=own.key, min_version=own.min_version, max_version=own.max_version)],
+    )
+
+
+def _api_keys() -> list[ApiVersion]:
+    return [ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version) for api in APIS]
+
+
+def _is_software_name(name: str) -> bool:
+    """Letters, digits, dots and dashes, with a letter or digit at both ends, as Kafka asks."""
+    return (
+        0 < len(name) <= CLIENT_SOFTWARE_LENGTH_MAX
+        and name.isascii()
+        and name[0].isalnum()
+        and name[-1].isalnum()
+        and all(character.isalnum() or character in ".-" for character in name)
+    )

@@ -1,0 +1,41 @@
+"""DescribeProducers: the producers a partition remembers, with their last sequence and open transaction."""
+
+from __future__ import annotations
+
+from tidelog.api.context import RequestContext
+from tidelog.model.errors import BrokerError
+from tidelog.protocol.generated.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for index in topic.partition_indexes:
+            answer = PartitionResponse(partition_index=index)
+            try:
+                partition = context.services.partitions.require(topic.name, index)
+            except BrokerError as error:
+                answer.error_code = error.code
+                answer.error_message = error.message
+            else:
+                answer.active_producers = [
+                    ProducerState(
+                        producer_id=entry.producer_id,
+                        producer_epoch=entry.producer_epoch,
+                        last_sequence=entry.last_sequence,
+                        last_timestamp=entry.last_timestamp,
+                        coordinator_epoch=entry.coordinator_epoch,
+                        current_txn_start_offset=entry.current_txn_first_offset,
+                    )
+                    for entry in partition.log.producer_state.active_producers()
+                ]
+            answers.append(answer)
+        topics.append(TopicResponse(name=topic.name, partitions=answers))
+    return DescribeProducersResponse(topics=topics)

@@ -1,0 +1,176 @@
+"""Fetch: reads what is there; when that is less than the client wants, waits for more until its deadline.
+
+A fetch is tried at once, then again each time one of its partitions has news, and a last time when its wait is over.
+Each try reads anew, so a response never carries anything older than the moment it is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from tidelog.api.context import RequestContext
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import ZERO_TOPIC_ID
+from tidelog.net.reply import Buffers, PendingReply
+from tidelog.partitions.delayed import DelayedFetch
+from tidelog.partitions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchTarget, TopicKey
+from tidelog.partitions.partition import Partition
+from tidelog.partitions.reading import PartitionAnswer, read_partition
+from tidelog.protocol.hot_fetch import FetchRequest, decode_fetch, encode_fetch_response
+
+TOPIC_IDS_FROM_VERSION = 13
+CONSUMER = -1
+
+
+def handle_frame(context: RequestContext, frame: bytes, position: int) -> Buffers | PendingReply:
+    request = decode_fetch(frame, position, context.version)
+    try:
+        fetch = _Fetch(context, request)
+    except BrokerError as error:
+        return encode_fetch_response(context.version, 0, error.code, 0, [])
+    parts = fetch.try_once(is_last_chance=request.max_wait_ms <= 0)
+    return parts if parts is not None else fetch.wait()
+
+
+class _Fetch:
+    """One fetch request on its way to a response."""
+
+    __slots__ = (
+        "_context",
+        "_is_incremental",
+        "_max_bytes",
+        "_reply",
+        "_request",
+        "_session",
+        "_targets",
+        "_uses_topic_ids",
+    )
+
+    def __init__(self, context: RequestContext, request: FetchRequest) -> None:
+        """Raises BrokerError when the session the request names cannot be continued."""
+        self._context = context
+        self._request = request
+        self._uses_topic_ids = context.version >= TOPIC_IDS_FROM_VERSION
+        self._max_bytes = min(request.max_bytes, context.services.config.fetch_max_bytes)
+        self._session: FetchSession | None = None
+        self._is_incremental = False
+        self._targets = self._open_session(_targets_of(request))
+        self._reply = PendingReply()
+
+    def _open_session(self, asked: list[FetchTarget]) -> list[FetchTarget]:
+        """Everything this fetch is to read: what it names, and in an incremental fetch what its session remembers."""
+        request = self._request
+        sessions = self._context.services.fetch_sessions
+        now_ms = self._context.services.now_ms()
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if request.session_id:
+                sessions.close(request.session_id)
+            if request.session_epoch == INITIAL_EPOCH and asked:
+                self._session = sessions.create(asked, self._uses_topic_ids, now_ms)
+            return asked
+        self._session = sessions.resume(request.session_id, request.session_epoch, self._uses_topic_ids, now_ms)
+        self._is_incremental = True
+        forgotten: list[tuple[TopicKey, int]] = [
+            (_topic_key(name, topic_id), index)
+            for name, topic_id, indexes in request.forgotten
+            for index in indexes
+        ]
+        self._session.update(asked, forgotten)
+        return list(self._session.targets.values())
+
+    # -- trying ----------------------------------------------------------------------------------------------------
+
+    def try_once(self, is_last_chance: bool) -> Buffers | None:
+        """The response, or None when the client would rather wait."""
+        answers: list[tuple[FetchTarget, PartitionAnswer]] = []
+        left_bytes = self._max_bytes
+        found_bytes = 0
+        must_answer = is_last_chance
+        find = self._context.services.partitions.find_partition
+        isolation_level = self._request.isolation_level
+        for target in self._targets:
+            partition = find(target.topic_key, target.partition)
+            if partition is None:
+                answer = PartitionAnswer(self._unknown_partition_code(target))
+            else:
+                answer = read_partition(partition, target, isolation_level, left_bytes, found_bytes == 0)
+            if answer.error_code or answer.diverging_epoch is not None:
+                must_answer = True
+            elif answer.region is not None:
+                size = answer.region.size
+                found_bytes += size
+                left_bytes = max(0, left_bytes - size)
+            answers.append((target, answer))
+        if not must_answer and found_bytes < self._request.min_bytes:
+            return None
+        return self._respond(answers)
+
+    def _unknown_partition_code(self, target: FetchTarget) -> ErrorCode:
+        if self._uses_topic_ids and not self._context.services.partitions.knows(target.topic_key):
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _respond(self, answers: list[tuple[FetchTarget, PartitionAnswer]]) -> Buffers:
+        session = self._session
+        by_topic: dict[TopicKey, list[tuple[int, PartitionAnswer]]] = {}
+        for target, answer in answers:
+            has_records = answer.region is not None
+            if session is not None:
+                is_news = target.must_tell(
+                    has_records=has_records,
+                    error_code=answer.error_code,
+                    high_watermark=answer.high_watermark,
+                    log_start_offset=answer.log_start_offset,
+                )
+                if self._is_incremental and not is_news:
+                    continue
+                if has_records:
+                    session.move_to_end(target)
+            by_topic.setdefault(target.topic_key, []).append((target.partition, answer))
+        if any(answer.error_code for _, answer in answers):
+            self._count_errors(answers)
+        return encode_fetch_response(
+            self._context.version, 0, 0, session.session_id if session is not None else 0, list(by_topic.items())
+        )
+
+    def _count_errors(self, answers: list[tuple[FetchTarget, PartitionAnswer]]) -> None:
+        api = self._context.services.metrics.api(self._context.api_key, "Fetch")
+        for _, answer in answers:
+            if answer.error_code:
+                api.count_error(answer.error_code)
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def wait(self) -> PendingReply:
+        services = self._context.services
+        services.metrics.waiting_fetches += 1
+        found = (services.partitions.find_partition(t.topic_key, t.partition) for t in self._targets)
+        partitions: list[Partition] = [partition for partition in found if partition is not None]
+        delayed = DelayedFetch(partitions, self._request.max_wait_ms, self._try_later, asyncio.get_running_loop())
+
+        def abandon() -> None:
+            delayed.cancel()
+            services.metrics.waiting_fetches -= 1
+
+        self._reply.on_abandoned = abandon
+        return self._reply
+
+    def _try_later(self, is_last_chance: bool) -> bool:
+        parts = self.try_once(is_last_chance)
+        if parts is None:
+            return False
+        self._context.services.metrics.waiting_fetches -= 1
+        self._reply.complete(parts)
+        return True
+
+
+def _targets_of(request: FetchRequest) -> list[FetchTarget]:
+    return [
+        FetchTarget(_topic_key(name, topic_id), index, offset, max_bytes, leader_epoch, last_fetched_epoch)
+        for name, topic_id, partitions in request.topics
+        for index, leader_epoch, offset, last_fetched_epoch, _, max_bytes in partitions
+    ]
+
+
+def _topic_key(name: str | None, topic_id: bytes | None) -> TopicKey:
+    return name if name is not None else topic_id or ZERO_TOPIC_ID

@@ -1,0 +1,31 @@
+"""OffsetForLeaderEpoch: where an epoch ended, so that a consumer can tell whether its log was truncated."""
+
+from __future__ import annotations
+
+from tidelog.api.context import RequestContext
+from tidelog.model.errors import BrokerError
+from tidelog.protocol.generated.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = EpochEndOffset(partition=asked.partition)
+            try:
+                partition = context.services.partitions.require(topic.topic, asked.partition)
+                partition.check_leader_epoch(asked.current_leader_epoch)
+                found = partition.log.end_offset_for_epoch(asked.leader_epoch)
+                if found is not None:
+                    answer.leader_epoch, answer.end_offset = found
+            except BrokerError as error:
+                answer.error_code = error.code
+            answers.append(answer)
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
+    return OffsetForLeaderEpochResponse(topics=topics)

@@ -1,0 +1,93 @@
+"""Produce: each batch is checked and appended at once; the reply waits only when acks=all has to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tidelog.api.context import RequestContext
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.net.reply import Buffers, CloseConnection, PendingReply
+from tidelog.partitions.delayed import DelayedProduce
+from tidelog.partitions.partition import Partition
+from tidelog.protocol.hot_produce import PartitionResult, decode_produce, encode_produce_response
+
+if TYPE_CHECKING:
+    from tidelog.protocol.hot_produce import TopicResult
+
+TOPIC_IDS_FROM_VERSION = 13
+
+
+def handle_frame(context: RequestContext, frame: bytes, position: int) -> Buffers | PendingReply | None:
+    version = context.version
+    _, acks, timeout_ms, topics = decode_produce(frame, position, version)
+    services = context.services
+    now_ms = services.now_ms()
+    find_topic = services.partitions.find_topic
+    has_error = False
+    uncommitted: list[tuple[Partition, int, PartitionResult]] = []
+    answer: list[TopicResult] = []
+    for name, topic_id, batches in topics:
+        partitions = find_topic(name, topic_id)
+        results: list[PartitionResult] = []
+        for index, records in batches:
+            try:
+                partition = _writable(partitions, index, version, acks)
+                appended = partition.append(records, acks=acks, api_version=version, now_ms=now_ms)
+                result = PartitionResult(
+                    index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset
+                )
+                if acks == -1 and partition.high_watermark <= appended.last_offset:
+                    uncommitted.append((partition, appended.last_offset + 1, result))
+            except BrokerError as error:
+                has_error = True
+                services.metrics.api(context.api_key, "Produce").count_error(error.code)
+                result = PartitionResult(index, error.code, error_message=error.message)
+            results.append(result)
+        answer.append((name, topic_id, results))
+    if acks == 0:
+        if has_error:
+            # The producer reads no answer: a closed connection is the only way to tell it, and Kafka's.
+            raise CloseConnection("error", "a produce with acks=0 could not be appended")
+        return None
+    if uncommitted:
+        return _reply_when_committed(context, answer, uncommitted, timeout_ms)
+    return [encode_produce_response(version, answer)]
+
+
+def _writable(partitions: dict[int, Partition] | None, index: int, version: int, acks: int) -> Partition:
+    if not -1 <= acks <= 1:
+        raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS)
+    partition = None if partitions is None else partitions.get(index)
+    if partition is not None:
+        return partition
+    if partitions is None and version >= TOPIC_IDS_FROM_VERSION:
+        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID)
+    raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _reply_when_committed(
+    context: RequestContext,
+    answer: list[TopicResult],
+    uncommitted: list[tuple[Partition, int, PartitionResult]],
+    timeout_ms: int,
+) -> PendingReply:
+    """Answers when the high watermarks have passed what was appended, or the producer's patience has ended."""
+    reply = PendingReply(overlaps=True)
+    metrics = context.services.metrics
+    metrics.waiting_produces += 1
+    waits: dict[Partition, int] = {}
+    for partition, offset, _ in uncommitted:
+        waits[partition] = max(waits.get(partition, 0), offset)
+
+    def complete(late: set[Partition]) -> None:
+        metrics.waiting_produces -= 1
+        for partition, _, result in uncommitted:
+            if partition in late:
+                error = partition.failure or BrokerError(ErrorCode.REQUEST_TIMED_OUT)
+                result.error_code, result.error_message = error.code, error.message
+                result.base_offset = -1
+        reply.complete([encode_produce_response(context.version, answer)])
+
+    DelayedProduce(waits, timeout_ms, complete, asyncio.get_running_loop())
+    return reply

@@ -1,0 +1,7 @@
+"""Why a node did not start, in one line that says what to do."""
+
+from __future__ import annotations
+
+
+class NodeStartError(Exception):
+    """The message is complete: it is printed as it is."""

@@ -1,0 +1,150 @@
+"""Incremental fetch sessions (KIP-227): a consumer of many partitions names only what changed since its last fetch.
+
+Pure bookkeeping; the fetch handler reads partitions and asks a session what must be told. Sessions belong to the
+node, not to a connection; the cache is bounded and gives up the longest unused one when it is full.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+
+from tidelog.model.errors import BrokerError, ErrorCode
+
+INITIAL_EPOCH = 0
+"""A full fetch that asks for a new session."""
+FINAL_EPOCH = -1
+"""A full fetch that wants no session, and closes the one it names."""
+EVICTION_MS = 120_000
+"""A session unused for this long may be evicted to make room."""
+
+TopicKey = str | bytes
+"""Name up to Fetch version 12, topic id from 13 on."""
+PartitionKey = tuple[TopicKey, int]
+
+
+class FetchTarget:
+    """One partition of a fetch: where to read, and what its session last said about it."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "last_fetched_epoch",
+        "max_bytes",
+        "partition",
+        "told_high_watermark",
+        "told_log_start_offset",
+        "topic_key",
+    )
+
+    def __init__(
+        self,
+        topic_key: TopicKey,
+        partition: int,
+        fetch_offset: int,
+        max_bytes: int,
+        current_leader_epoch: int,
+        last_fetched_epoch: int,
+    ) -> None:
+        self.topic_key = topic_key
+        self.partition = partition
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.told_high_watermark = -1
+        self.told_log_start_offset = -1
+
+    def must_tell(self, *, has_records: bool, error_code: int, high_watermark: int, log_start_offset: int) -> bool:
+        """Whether an incremental response must name this partition; remembers what it then says."""
+        if error_code:
+            # Forget what was told, so that the recovery of the partition is told as well.
+            self.told_high_watermark = -1
+            return True
+        is_news = (
+            has_records or high_watermark != self.told_high_watermark or log_start_offset != self.told_log_start_offset
+        )
+        self.told_high_watermark = high_watermark
+        self.told_log_start_offset = log_start_offset
+        return is_news
+
+
+class FetchSession:
+    __slots__ = ("epoch", "last_used_ms", "session_id", "targets", "uses_topic_ids")
+
+    def __init__(self, session_id: int, targets: Iterable[FetchTarget], uses_topic_ids: bool, now_ms: int) -> None:
+        self.session_id = session_id
+        self.epoch = 1
+        """The epoch the next request must carry."""
+        self.targets: OrderedDict[PartitionKey, FetchTarget] = OrderedDict(
+            ((target.topic_key, target.partition), target) for target in targets
+        )
+        self.uses_topic_ids = uses_topic_ids
+        self.last_used_ms = now_ms
+
+    def update(self, targets: Iterable[FetchTarget], forgotten: Iterable[PartitionKey]) -> None:
+        for target in targets:
+            key = (target.topic_key, target.partition)
+            known = self.targets.get(key)
+            if known is None:
+                self.targets[key] = target
+                continue
+            known.fetch_offset = target.fetch_offset
+            known.max_bytes = target.max_bytes
+            known.current_leader_epoch = target.current_leader_epoch
+            known.last_fetched_epoch = target.last_fetched_epoch
+        for key in forgotten:
+            self.targets.pop(key, None)
+
+    def move_to_end(self, target: FetchTarget) -> None:
+        """A partition that just gave records is asked last next time, so that none starves behind a busy one."""
+        self.targets.move_to_end((target.topic_key, target.partition))
+
+
+class FetchSessionCache:
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        """Longest unused first."""
+        self._next_id = 1
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(self._sessions.values())
+
+    def create(self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
+        """A new session, or None when every slot is in recent use (the client then fetches without one)."""
+        if len(self._sessions) >= self._slots:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.last_used_ms < EVICTION_MS:
+                return None
+            del self._sessions[oldest.session_id]
+        session = FetchSession(self._unused_id(), targets, uses_topic_ids, now_ms)
+        self._sessions[session.session_id] = session
+        return session
+
+    def close(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession:
+        """The session a request continues. Raises BrokerError as Kafka answers."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise BrokerError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise BrokerError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if epoch == 0x7FFFFFFF else epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def _unused_id(self) -> int:
+        while self._next_id in self._sessions:
+            self._next_id = 1 if self._next_id >= 0x7FFFFFFF else self._next_id + 1
+        session_id = self._next_id
+        self._next_id = 1 if session_id >= 0x7FFFFFFF else session_id + 1
+        return session_id

@@ -1,0 +1,90 @@
+"""One partition's share of a fetch: what may be read, and what must be said besides the bytes."""
+
+from __future__ import annotations
+
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.partitions.fetch_session import FetchTarget
+from tidelog.partitions.partition import Partition
+from tidelog.storage.region import LogRegion
+
+READ_COMMITTED = 1
+
+AbortedTransaction = tuple[int, int]
+"""Producer id and first offset."""
+
+
+class PartitionAnswer:
+    """What a fetch response says about one partition."""
+
+    __slots__ = (
+        "aborted_transactions",
+        "diverging_epoch",
+        "error_code",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "region",
+    )
+
+    def __init__(self, error_code: int = 0) -> None:
+        self.error_code = error_code
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self.aborted_transactions: list[AbortedTransaction] | None = None
+        """None unless the fetch is read_committed."""
+        self.diverging_epoch: tuple[int, int] | None = None
+        self.region: LogRegion | None = None
+
+
+def read_partition(
+    partition: Partition, target: FetchTarget, isolation_level: int, max_bytes: int, min_one_batch: bool
+) -> PartitionAnswer:
+    """Never raises for what the peer asked: the error is part of the answer."""
+    answer = PartitionAnswer()
+    try:
+        if partition.failure is not None:
+            raise partition.failure
+        partition.check_leader_epoch(target.current_leader_epoch)
+        log = partition.log
+        answer.high_watermark = partition.high_watermark
+        answer.last_stable_offset = upper_offset = partition.last_stable_offset
+        answer.log_start_offset = log.log_start_offset
+        if isolation_level == READ_COMMITTED:
+            answer.aborted_transactions = []
+        else:
+            upper_offset = answer.high_watermark
+        if target.last_fetched_epoch >= 0:
+            answer.diverging_epoch = _diverging_epoch(partition, target)
+            if answer.diverging_epoch is not None:
+                return answer
+        region = partition.read(
+            target.fetch_offset,
+            min(max_bytes, target.max_bytes),
+            upper_offset=upper_offset,
+            min_one_batch=min_one_batch,
+        )
+        if region is not None and region.size:
+            answer.region = region
+            partition.metrics.bytes_out += region.size
+            if isolation_level == READ_COMMITTED:
+                answer.aborted_transactions = [
+                    (aborted.producer_id, aborted.first_offset)
+                    for aborted in log.aborted_transactions(target.fetch_offset, upper_offset)
+                ]
+    except BrokerError as error:
+        answer.error_code = error.code
+        if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+    return answer
+
+
+def _diverging_epoch(partition: Partition, target: FetchTarget) -> tuple[int, int] | None:
+    """Where the fetcher's log parts from this one: set when the epoch it last read ends before its fetch offset."""
+    found = partition.log.end_offset_for_epoch(target.last_fetched_epoch)
+    if found is None:
+        raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    epoch, end_offset = found
+    if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
+        return epoch, end_offset
+    return None

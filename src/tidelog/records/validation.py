@@ -1,0 +1,200 @@
+"""What a produced record set must fulfil before it may be appended: Kafka's checks, at the cost of a batch.
+
+The header and the checksum are always checked. Records are opened only where a rule needs them: keys of a compacted
+topic, a lower bound on timestamps, `tidelog.validate.records`, or another compression than the producer's. Each fault
+raises the error that Kafka answers it with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from tidelog.codec.compression import CompressionType
+from tidelog.codec.crc32c import crc32c
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import NO_TIMESTAMP
+from tidelog.model.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from tidelog.records.batch import (
+    ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    DELETE_HORIZON_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    CorruptBatch,
+    InvalidRecord,
+    decode_header,
+)
+from tidelog.records.builder import assemble_batch, rewrite_header
+from tidelog.records.record import RECORD_SIZE_MIN, decode_record_headers, iterate_spans, load_payload
+
+if TYPE_CHECKING:
+    from tidelog.codec.buffers import Buffer
+
+UNBOUNDED_MS = 2**63 - 1
+PRODUCE_VERSION_ZSTD = 7
+"""The first version of Produce whose batches may be compressed with zstd."""
+
+_LEGACY_SIZE_MIN = 14
+_INT32 = Struct(">i")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRules:
+    """What a topic's configuration asks of produced batches; made once per configuration, not per batch."""
+
+    max_message_bytes: int = 1_048_588
+    timestamp_before_max_ms: int = UNBOUNDED_MS
+    timestamp_after_max_ms: int = 3_600_000
+    log_append_time: bool = False
+    """The log stamps records itself, so what producers say about time is not looked at."""
+    compacted: bool = False
+    """Every record needs a key."""
+    target_compression: int | None = None
+    """The codec the topic stores; None keeps the producer's."""
+    compression_level: int | None = None
+    validate_records: bool = False
+    """Open every batch and check each record, as Kafka does."""
+    decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX
+
+    opens_records: bool = field(init=False)
+    """Whether any of the rules needs to see the records themselves."""
+
+    def __post_init__(self) -> None:
+        bounded = self.timestamp_before_max_ms != UNBOUNDED_MS and not self.log_append_time
+        object.__setattr__(self, "opens_records", self.compacted or self.validate_records or bounded)
+
+
+def validate_produced(records: Buffer | None, rules: ProduceRules, *, now_ms: int, produce_version: int) -> BatchHeader:
+    """The header of the one batch in `records`, which may be appended as it is."""
+    if records is None or len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
+        raise _refuse_unreadable(records, produce_version)
+    header = decode_header(records)
+    base_offset, length, _, _, crc, attributes, last_delta, base_ts, max_ts, producer_id, _, base_sequence, count = (
+        header
+    )
+    size = length + LOG_OVERHEAD
+    if size != len(records):
+        raise _refuse_size(size, len(records), produce_version)
+    compression = attributes & COMPRESSION_MASK
+    if compression >= CompressionType.ZSTD:
+        _check_compression(compression, produce_version)
+    if size > rules.max_message_bytes:
+        raise BrokerError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The batch of {size} bytes is larger than max.message.bytes ({rules.max_message_bytes}).",
+        )
+    if crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) != crc:
+        raise CorruptBatch("The checksum of the batch is wrong.")
+    if base_offset != 0:
+        raise InvalidRecord(f"The base offset of a produced batch must be 0, not {base_offset}.")
+    if count <= 0 or last_delta != count - 1:
+        raise InvalidRecord(f"A batch of {count} records whose last offset delta is {last_delta}.")
+    if attributes & (CONTROL_MASK | DELETE_HORIZON_MASK):
+        raise InvalidRecord("Clients may not write control records or delete horizons.")
+    if producer_id >= 0:
+        if base_sequence < 0:
+            raise InvalidRecord(f"Sequence number {base_sequence} in a batch of producer {producer_id}.")
+    elif attributes & TRANSACTIONAL_MASK:
+        raise InvalidRecord("A transactional batch without a producer id.")
+    if compression == 0 and count * RECORD_SIZE_MIN > size - HEADER_SIZE:
+        raise InvalidRecord(f"{count} records do not fit into {size - HEADER_SIZE} bytes.")
+    if not rules.log_append_time:
+        if attributes & TIMESTAMP_TYPE_MASK:
+            raise BrokerError(ErrorCode.INVALID_TIMESTAMP, "Producers may not set the timestamp type to LogAppendTime.")
+        if max_ts - now_ms > rules.timestamp_after_max_ms or base_ts - now_ms > rules.timestamp_after_max_ms:
+            raise _refuse_timestamp(max(max_ts, base_ts), rules, now_ms)
+    if rules.opens_records:
+        _validate_records(records, header, rules, now_ms)
+    return header
+
+
+def prepare_produced(
+    records: Buffer | None, rules: ProduceRules, *, now_ms: int, produce_version: int
+) -> tuple[Buffer, BatchHeader]:
+    """`validate_produced`, and the batch as the topic wants it stored: usually the very bytes that came in."""
+    header = validate_produced(records, rules, now_ms=now_ms, produce_version=produce_version)
+    assert records is not None
+    target = rules.target_compression
+    if target is not None and target != header.attributes & COMPRESSION_MASK:
+        payload = load_payload(records, header, rules.decompressed_bytes_max)
+        changed = header._replace(attributes=header.attributes & ~COMPRESSION_MASK | target)
+        records = assemble_batch(changed, payload, level=rules.compression_level)
+        header = decode_header(records)
+    if header.max_timestamp < header.base_timestamp:
+        # Some producers leave the largest timestamp out; Kafka computes it, and lookups by time rely on it.
+        payload = load_payload(records, header, rules.decompressed_bytes_max)
+        deltas = [span.timestamp_delta for span in iterate_spans(payload, header.record_count)]
+        return rewrite_header(records, header, max_timestamp=header.base_timestamp + max(deltas))
+    return records, header
+
+
+def _validate_records(records: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
+    """The checks that need every record; only the first offending record is named."""
+    payload = load_payload(records, header, rules.decompressed_bytes_max)
+    oldest = newest = header.base_timestamp
+    for index, span in enumerate(iterate_spans(payload, header.record_count)):
+        if rules.compacted and span.key_size < 0:
+            raise InvalidRecord(f"Record {index} has no key, which a compacted topic requires.")
+        if span.offset_delta != index:
+            raise InvalidRecord(f"Record {index} has offset delta {span.offset_delta}.")
+        timestamp = header.base_timestamp + span.timestamp_delta
+        if timestamp != NO_TIMESTAMP:
+            oldest = min(oldest, timestamp)
+            newest = max(newest, timestamp)
+        if rules.validate_records:
+            decode_record_headers(payload, span.headers_start, span.end)
+    if rules.log_append_time:
+        return
+    if oldest != NO_TIMESTAMP and now_ms - oldest > rules.timestamp_before_max_ms:
+        raise _refuse_timestamp(oldest, rules, now_ms)
+    if newest - now_ms > rules.timestamp_after_max_ms:
+        raise _refuse_timestamp(newest, rules, now_ms)
+
+
+def _check_compression(compression: int, produce_version: int) -> None:
+    if compression > CompressionType.ZSTD:
+        raise InvalidRecord(f"Unknown compression type {compression}.")
+    if produce_version < PRODUCE_VERSION_ZSTD:
+        raise BrokerError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce version {produce_version} may not carry batches compressed with zstd.",
+        )
+
+
+def _refuse_unreadable(records: Buffer | None, produce_version: int) -> BrokerError:
+    """The error for bytes that hold no batch of magic 2, told apart as Kafka tells them."""
+    if records is None or len(records) < LOG_OVERHEAD:
+        return InvalidRecord(f"Produce version {produce_version} must carry one record batch per partition.")
+    length = _INT32.unpack_from(records, 8)[0]
+    if length < _LEGACY_SIZE_MIN:
+        return CorruptBatch(f"Batch length {length} is less than the smallest possible ({_LEGACY_SIZE_MIN}).")
+    if len(records) <= MAGIC_POSITION:
+        return InvalidRecord(f"Produce version {produce_version} must carry one record batch per partition.")
+    magic = records[MAGIC_POSITION]
+    if magic > MAGIC:
+        return CorruptBatch(f"Invalid magic {magic} in the batch.")
+    if magic < MAGIC:
+        return InvalidRecord(f"Produce version {produce_version} may only carry batches with magic version 2.")
+    return InvalidRecord("The batch is cut short.")
+
+
+def _refuse_size(size: int, available: int, produce_version: int) -> BrokerError:
+    if size > available:
+        return InvalidRecord(f"The batch of {size} bytes is cut short at {available}.")
+    return InvalidRecord(f"Produce version {produce_version} must carry exactly one record batch per partition.")
+
+
+def _refuse_timestamp(timestamp: int, rules: ProduceRules, now_ms: int) -> BrokerError:
+    return BrokerError(
+        ErrorCode.INVALID_TIMESTAMP,
+        f"Timestamp {timestamp} is outside [{now_ms - rules.timestamp_before_max_ms}, "
+        f"{now_ms + rules.timestamp_after_max_ms}].",
+    )

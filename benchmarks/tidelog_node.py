@@ -41,14 +41,14 @@ def spawn_tidelog(
 ) -> BrokerProcess:
     """Start the process without waiting; the port is only known when it is given or the ready line was read."""
     directory.mkdir(parents=True, exist_ok=True)
-    output = directory / "output"
+    ready, output = directory / "ready", directory / "output"
     command = [*wrapper, *serve_command(directory / "data", port=port, settings=settings), *arguments]
-    with output.open("wb") as sink:
+    with ready.open("wb") as standard_output, output.open("ab") as standard_error:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
+            stdout=standard_output,
+            stderr=standard_error,
             env=serve_environment(),
             start_new_session=True,
         )
@@ -64,19 +64,20 @@ def start_tidelog(
     wrapper: Sequence[str] = (),
 ) -> BrokerProcess:
     """Start, and return when the ready line is there."""
+    ready = directory / "ready"
     broker = spawn_tidelog(directory, port, settings=settings, arguments=arguments, wrapper=wrapper)
     try:
         wait_until(
-            lambda: not broker.alive() or READY.search(broker.log_text()) is not None,
+            lambda: not broker.alive() or READY.search(ready.read_text()) is not None,
             "the ready line of tidelog serve",
             START_TIMEOUT_S,
         )
     except TimeoutError:
         broker.kill()
         raise
-    ready = READY.search(broker.log_text())
-    if not broker.alive() or ready is None:
+    address = READY.search(ready.read_text())
+    if not broker.alive() or address is None:
         broker.process.wait(30)
         raise BrokerFailure(f"tidelog serve ended with {broker.process.returncode}: {broker.log_text()[-2000:]}")
-    broker.port = int(ready.group(1))
+    broker.port = int(address.group(1))
     return broker

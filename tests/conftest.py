@@ -1,0 +1,37 @@
+"""Fixtures of the suites that drive real processes; one broker serves all tests of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from benchmarks.broker_process import BrokerProcess
+from benchmarks.java_tools import JavaTools
+from benchmarks.wire import Connection
+from tests.servers.target import start_target, target_kind
+from tests.servers.tools import require_kafka
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """The broker under test, with its stock settings."""
+    if target_kind() == "kafka":
+        require_kafka()
+    with start_target(tmp_path_factory.mktemp("broker")) as process:
+        yield process
+        assert process.alive(), f"the broker ended while it was tested: {process.log_text()[-2000:]}"
+
+
+@pytest.fixture(scope="session")
+def java_tools() -> Iterator[JavaTools]:
+    """Kafka's own command line tools."""
+    require_kafka()
+    with JavaTools() as tools:
+        yield tools
+
+
+@pytest.fixture
+def connection(broker: BrokerProcess) -> Iterator[Connection]:
+    """A bare connection to the broker under test."""
+    with Connection(broker.port) as opened:
+        yield opened

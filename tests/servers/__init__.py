@@ -1,0 +1,1 @@
+"""What the suites that drive real processes share: the broker under test, external tools, topics, sample records."""

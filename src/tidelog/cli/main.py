@@ -42,7 +42,7 @@ def build_parser(noun: str | None = None) -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="tidelog",
         description="A durable, partitioned event log that speaks Kafka's wire protocol.",
-        epilog="`tidelog COMMAND --help` explains a command. Clients find the broker by --bootstrap or TIDELOG_BOOTSTRAP.",
+        epilog="`tidelog COMMAND --help` explains one. Clients find a broker by --bootstrap or TIDELOG_BOOTSTRAP.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and end")

@@ -1,0 +1,229 @@
+"""The Kafka clients behind the commands: confluent-kafka, configured and connected in one place.
+
+confluent-kafka is imported inside functions: it takes longer to load than most commands take to run. Whether a broker
+listens is found out by a plain connection first, so that a wrong address fails at once and with its real reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.errors import CommandError, UsageError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+    from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+BOOTSTRAP_VARIABLE = "TIDELOG_BOOTSTRAP"
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+PORT_DEFAULT = 9092
+CONNECT_SECONDS_MAX = 3.0
+ANSWER_SECONDS_MAX = 10.0
+"""How long an admin request may take before the command gives up."""
+
+CLIENT_ID = "tidelog-cli"
+
+
+def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--bootstrap` and `-X`, the same for every command that talks to a broker."""
+    parser.add_argument(
+        "-b",
+        "--bootstrap",
+        metavar="HOST:PORT",
+        default=os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT,
+        help=f"a broker to start from, or several with commas (default {BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT})",
+    )
+    parser.add_argument(
+        "-X",
+        dest="client_settings",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="any setting of librdkafka, such as security.protocol=SSL",
+    )
+
+
+def parse_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    """['a=1', 'b=x=y'] -> {'a': '1', 'b': 'x=y'}."""
+    pairs = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"{option} needs NAME=VALUE, got {text!r}")
+        pairs[name] = value
+    return pairs
+
+
+def client_config(args: argparse.Namespace) -> dict[str, Any]:
+    """What every client has; librdkafka keeps its log lines to itself, errors reach the user as one line."""
+    config: dict[str, Any] = {
+        "bootstrap.servers": args.bootstrap,
+        "client.id": CLIENT_ID,
+        "socket.connection.setup.timeout.ms": 5000,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        "error_cb": _ignore_error,
+    }
+    if not os.environ.get("TIDELOG_DEBUG"):
+        config["log_level"] = 0
+    config.update(parse_pairs(args.client_settings, "-X"))
+    return config
+
+
+def _ignore_error(error: KafkaError) -> None:
+    """Connection trouble is reported by the call that it makes fail; nothing is printed from here."""
+
+
+def check_reachable(bootstrap: str) -> None:
+    """Raises CommandError unless one of the addresses accepts a connection."""
+    reasons = []
+    for address in bootstrap.split(","):
+        host, port = split_address(address.strip())
+        try:
+            socket.create_connection((host, port), timeout=CONNECT_SECONDS_MAX).close()
+            return
+        except OSError as error:
+            reasons.append((error.strerror or str(error) or "no answer").lower())
+    raise CommandError(_nobody_answers(bootstrap, reasons[0]))
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """'PLAINTEXT://[::1]:9092' -> ('::1', 9092)."""
+    bare = address.rpartition("://")[2]
+    host, separator, port_text = bare.rpartition(":")
+    if not separator or bare.endswith("]"):
+        host, port_text = bare, str(PORT_DEFAULT)
+    if not host or not port_text.isdigit() or not 0 < int(port_text) < 65536:
+        raise UsageError(f"--bootstrap needs HOST:PORT, got {address!r}")
+    return host.strip("[]"), int(port_text)
+
+
+def _nobody_answers(bootstrap: str, reason: str) -> str:
+    return (
+        f"no broker answers at {bootstrap} ({reason}); "
+        f"start one with `tidelog serve --listen {bootstrap.split(',')[0]}` or name another with --bootstrap"
+    )
+
+
+def connect_admin(args: argparse.Namespace) -> AdminClient:
+    """An admin client of a broker that was seen to answer."""
+    check_reachable(args.bootstrap)
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient(client_config(args))
+
+
+def connect_producer(args: argparse.Namespace, settings: Mapping[str, Any]) -> Producer:
+    check_reachable(args.bootstrap)
+    from confluent_kafka import Producer
+
+    return Producer({**client_config(args), **settings, **parse_pairs(args.client_settings, "-X")})
+
+
+def connect_consumer(args: argparse.Namespace, settings: Mapping[str, Any]) -> Consumer:
+    check_reachable(args.bootstrap)
+    from confluent_kafka import Consumer
+
+    return Consumer({**client_config(args), **settings, **parse_pairs(args.client_settings, "-X")})
+
+
+def cluster_metadata(
+    client: AdminClient | Producer | Consumer, args: argparse.Namespace, topic: str | None = None
+) -> ClusterMetadata:
+    """Metadata of the cluster or of one topic; CommandError when what listens there is no broker."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    try:
+        if topic is None:
+            return client.list_topics(timeout=ANSWER_SECONDS_MAX)
+        return client.list_topics(topic, timeout=ANSWER_SECONDS_MAX)
+    except KafkaException as error:
+        if error.args[0].code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
+            reason = f"connected, but no Kafka answer within {ANSWER_SECONDS_MAX:.0f} s"
+            raise CommandError(_nobody_answers(args.bootstrap, reason)) from None
+        raise
+
+
+def partition_ids(client: Producer | Consumer | AdminClient, args: argparse.Namespace, topic: str) -> list[int]:
+    """The partitions of an existing topic, in order."""
+    from confluent_kafka import KafkaError
+
+    found = cluster_metadata(client, args, topic).topics[topic]
+    if found.error is not None:
+        if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise CommandError(unknown_topic(topic))
+        raise CommandError(f"topic {topic}: {describe_error(found.error)}")
+    return sorted(found.partitions)
+
+
+def unknown_topic(topic: str) -> str:
+    return f"topic {topic} does not exist; make it with `tidelog topics create {topic}`"
+
+
+def result_of(future: Future[Any], subject: str) -> Any:
+    """What an admin request gave; a broker's refusal becomes one line about `subject`."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return future.result(timeout=ANSWER_SECONDS_MAX * 3)
+    except KafkaException as error:
+        raise CommandError(f"{subject}: {describe_error(error.args[0])}") from None
+    except TimeoutError:
+        raise CommandError(f"{subject}: the broker did not answer in time; try again") from None
+    except (ValueError, TypeError) as error:
+        raise CommandError(f"{subject}: {error}") from None
+
+
+def describe_error(error: KafkaError) -> str:
+    """What a broker or librdkafka says, without its decoration, with the error's name for searching."""
+    text = error.str().removeprefix("Local: ").removeprefix("Broker: ").rstrip(".")
+    name = error.name()
+    return text if name.startswith("_") or name in text else f"{text} ({name})"
+
+
+def explain_kafka_error(error: BaseException) -> str | None:
+    """One line for an error of the client library; None for any other."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    if not isinstance(error, KafkaException) or not error.args:
+        return None
+    cause = error.args[0]
+    return describe_error(cause) if isinstance(cause, KafkaError) else str(cause)
+
+
+def query_offsets(
+    admin: AdminClient, partitions: Iterable[TopicPartition], spec: Any, *, read_committed: bool = False
+) -> dict[tuple[str, int], int]:
+    """Offsets by `OffsetSpec`; for a time after the last record, -1 as the broker answers."""
+    from confluent_kafka import IsolationLevel
+
+    asked = dict.fromkeys(partitions, spec)
+    if not asked:
+        return {}
+    isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+    futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS_MAX)
+    return {
+        (partition.topic, partition.partition): result_of(future, f"{partition.topic}-{partition.partition}").offset
+        for partition, future in futures.items()
+    }
+
+
+def query_bounds(
+    admin: AdminClient, partitions: Iterable[tuple[str, int]], *, read_committed: bool = False
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """The first offset and the one after the last, of each partition."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    asked = list(partitions)
+    first = query_offsets(admin, [TopicPartition(*pair) for pair in asked], OffsetSpec.earliest())
+    end = query_offsets(
+        admin, [TopicPartition(*pair) for pair in asked], OffsetSpec.latest(), read_committed=read_committed
+    )
+    return {pair: (first[pair], end[pair]) for pair in asked}

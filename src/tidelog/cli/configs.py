@@ -1,0 +1,244 @@
+"""`tidelog configs`: the settings of topics, brokers and groups as the cluster holds them, and changes to them.
+
+A value has a source: set for this resource, set for all brokers, in the broker's file, or the default. `tidelog config`
+(without s) explains settings without asking a broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidelog.cli.clients import (
+    ANSWER_SECONDS_MAX,
+    add_connection_arguments,
+    cluster_metadata,
+    connect_admin,
+    parse_pairs,
+    result_of,
+    unknown_topic,
+)
+from tidelog.cli.errors import CommandError, UsageError
+from tidelog.cli.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+KINDS = ("topic", "broker", "group")
+ALL_BROKERS = "default"
+"""The name that stands for the settings all brokers share."""
+
+SOURCES = {
+    "DYNAMIC_TOPIC_CONFIG": "topic",
+    "DYNAMIC_BROKER_CONFIG": "broker",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers",
+    "STATIC_BROKER_CONFIG": "broker file",
+    "DEFAULT_CONFIG": "default",
+    "GROUP_CONFIG": "group",
+}
+"""Kafka's names of the sources -> the words shown; JSON carries Kafka's."""
+
+CHANGED_AT_RUN_TIME = {
+    "broker": ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+    "topic": ("DYNAMIC_TOPIC_CONFIG",),
+    "group": ("GROUP_CONFIG",),
+}
+"""Kind -> the sources that are changes made to the resource; a topic also shows what its broker was given."""
+
+
+class ConfigValue(NamedTuple):
+    """One setting of one resource."""
+
+    name: str
+    value: str | None
+    """None when the broker keeps it secret or nothing is set."""
+    source: str
+    default: str | None
+    read_only: bool
+    sensitive: bool
+
+    @property
+    def is_changed(self) -> bool:
+        return self.source != "DEFAULT_CONFIG"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("configs", help="show and change settings of topics and brokers at run time")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    listing = verbs.add_parser("list", help="all settings that were changed, of all topics and brokers")
+    listing.add_argument("kind", nargs="?", choices=("topic", "broker"), help="only of topics or only of brokers")
+    _finish(listing, run_list)
+
+    describe = verbs.add_parser("describe", help="the settings of one topic, broker or group")
+    _add_resource(describe)
+    describe.add_argument("patterns", nargs="*", metavar="SETTING", help="only these; may be patterns ('*retention*')")
+    describe.add_argument("--changed", action="store_true", help="only those that are not default")
+    _finish(describe, run_describe)
+
+    setting = verbs.add_parser("set", help="set values")
+    _add_resource(setting)
+    setting.add_argument("pairs", nargs="+", metavar="NAME=VALUE")
+    _finish(setting, run_set)
+
+    unset = verbs.add_parser("unset", help="back to the default")
+    _add_resource(unset)
+    unset.add_argument("names", nargs="+", metavar="SETTING")
+    _finish(unset, run_unset)
+
+
+def _add_resource(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", choices=KINDS, help="what the settings belong to")
+    parser.add_argument(
+        "name", metavar="NAME", help=f"topic or group name, broker id, or `{ALL_BROKERS}` for what all brokers share"
+    )
+
+
+def _finish(parser: argparse.ArgumentParser, run: Any) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    add_connection_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    admin = connect_admin(args)
+    metadata = cluster_metadata(admin, args)
+    resources: list[tuple[str, str]] = []
+    if args.kind in (None, "broker"):
+        resources += [("broker", str(node_id)) for node_id in sorted(metadata.brokers)]
+    if args.kind in (None, "topic"):
+        resources += [("topic", name) for name in sorted(metadata.topics)]
+    changed = []
+    for kind, name in resources:
+        configs = describe_resource(admin, kind, name)
+        changed += [(kind, name, config) for config in configs if config.source in CHANGED_AT_RUN_TIME[kind]]
+    if args.json:
+        print_json([{"kind": kind, "resource": name, **config._asdict()} for kind, name, config in changed])
+    elif changed:
+        rows = [[kind, name, *_row(config)] for kind, name, config in changed]
+        print_table(["kind", "name", "setting", "value", "source", "default"], rows)
+    else:
+        note("nothing was changed: all settings are those of the defaults and of the brokers' files")
+    return 0
+
+
+def run_describe(args: argparse.Namespace) -> int:
+    admin = connect_admin(args)
+    metadata = cluster_metadata(admin, args)
+    if args.kind == "topic" and args.name not in metadata.topics:
+        raise CommandError(unknown_topic(args.name))
+    if args.kind == "broker":
+        _check_broker(args.name, metadata.brokers)
+    configs = describe_resource(admin, args.kind, args.name)
+    if args.changed:
+        configs = [config for config in configs if config.is_changed]
+    if args.patterns:
+        configs = _choose(configs, args.patterns)
+    if args.json:
+        print_json({"kind": args.kind, "resource": args.name, "configs": [config._asdict() for config in configs]})
+    elif configs:
+        print_table(["setting", "value", "source", "default"], [_row(config) for config in configs])
+    else:
+        note(f"{args.kind} {args.name}: no such settings; all are default")
+    return 0
+
+
+def run_set(args: argparse.Namespace) -> int:
+    changes = parse_pairs(args.pairs, "configs set")
+    admin = connect_admin(args)
+    alter_configs(admin, args.kind, args.name, changes, ())
+    return _report(args, changes, [])
+
+
+def run_unset(args: argparse.Namespace) -> int:
+    wrong = next((name for name in args.names if "=" in name), None)
+    if wrong is not None:
+        raise UsageError(f"configs unset takes names only, got {wrong!r}")
+    admin = connect_admin(args)
+    alter_configs(admin, args.kind, args.name, {}, args.names)
+    return _report(args, {}, args.names)
+
+
+def _report(args: argparse.Namespace, changes: Mapping[str, str], deleted: list[str]) -> int:
+    if args.json:
+        print_json({"kind": args.kind, "resource": args.name, "set": dict(changes), "unset": deleted})
+        return 0
+    for name, value in changes.items():
+        print(f"{args.kind} {args.name}: {name} = {value}")
+    for name in deleted:
+        print(f"{args.kind} {args.name}: {name} is default again")
+    return 0
+
+
+def describe_resource(admin: AdminClient, kind: str, name: str) -> list[ConfigValue]:
+    """The settings of one resource by name."""
+    resource = _resource(kind, name)
+    future = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS_MAX)[resource]
+    entries = result_of(future, f"settings of {kind} {name}")
+    return sorted(_config_value(entry) for entry in entries.values())
+
+
+def alter_configs(admin: AdminClient, kind: str, name: str, changes: Mapping[str, str], deleted: Iterable[str]) -> None:
+    """Changes only what is named; all or nothing."""
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
+
+    resource = _resource(kind, name)
+    for setting, value in changes.items():
+        resource.add_incremental_config(ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET))
+    for setting in deleted:
+        resource.add_incremental_config(ConfigEntry(setting, None, incremental_operation=AlterConfigOpType.DELETE))
+    future = admin.incremental_alter_configs([resource], request_timeout=ANSWER_SECONDS_MAX)[resource]
+    result_of(future, f"cannot change {kind} {name}")
+
+
+def _resource(kind: str, name: str) -> Any:
+    from confluent_kafka.admin import ConfigResource
+
+    if kind == "broker" and name == ALL_BROKERS:
+        name = ""
+    types = {
+        "topic": ConfigResource.Type.TOPIC,
+        "broker": ConfigResource.Type.BROKER,
+        "group": ConfigResource.Type.GROUP,
+    }
+    return ConfigResource(types[kind], name)
+
+
+def _config_value(entry: Any) -> ConfigValue:
+    from confluent_kafka.admin import ConfigSource
+
+    source = ConfigSource(entry.source)
+    default = entry.value if source == ConfigSource.DEFAULT_CONFIG else None
+    for synonym in entry.synonyms.values():
+        if ConfigSource(synonym.source) == ConfigSource.DEFAULT_CONFIG:
+            default = synonym.value
+    return ConfigValue(
+        name=entry.name,
+        value=entry.value,
+        source=source.name,
+        default=default,
+        read_only=entry.is_read_only,
+        sensitive=entry.is_sensitive,
+    )
+
+
+def _check_broker(name: str, brokers: Mapping[int, Any]) -> None:
+    if name == ALL_BROKERS:
+        return
+    if not name.isdigit() or int(name) not in brokers:
+        known = ", ".join(map(str, sorted(brokers)))
+        raise CommandError(f"there is no broker {name}; the brokers are {known} (or `{ALL_BROKERS}` for all)")
+
+
+def _choose(configs: list[ConfigValue], patterns: list[str]) -> list[ConfigValue]:
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(config.name, pattern) for config in configs):
+            raise CommandError(f"no setting is called {pattern}; `tidelog config` explains all")
+    return [config for config in configs if any(fnmatch.fnmatchcase(config.name, pattern) for pattern in patterns)]
+
+
+def _row(config: ConfigValue) -> list[str | None]:
+    value = "(hidden)" if config.sensitive else config.value
+    return [config.name, value, SOURCES.get(config.source, config.source), config.default]

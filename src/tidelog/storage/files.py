@@ -1,0 +1,186 @@
+"""Names of the files of a partition, open files, and writing small files whole.
+
+Every name is Kafka's: the base offset in twenty digits, then what the file is. File descriptors are few and partitions
+are many, so a segment opens its file when it is first used and may lose it again (`RESIDENT_FILES`); whoever
+holds an `OpenFile` keeps it readable, even after the segment was deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from contextlib import suppress
+from typing import Protocol
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+CLEANED_SUFFIX = ".cleaned"
+"""Being written by compaction; worthless after a crash."""
+SWAP_SUFFIX = ".swap"
+"""Written whole by compaction and about to take the place of older segments; the swap is finished after a crash."""
+DELETED_SUFFIX = ".deleted"
+"""No longer part of the log."""
+
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+
+_INDEX_BYTES_RESIDENT_MAX = 16 * 1024 * 1024
+
+
+def file_stem(offset: int) -> str:
+    return f"{offset:020d}"
+
+
+def offset_of_name(name: str) -> int | None:
+    """The offset a file is named by, or None when the name is not one of a segment or snapshot."""
+    stem = name[:20]
+    return int(stem) if len(stem) == 20 and stem.isascii() and stem.isdigit() and name[20:21] == "." else None
+
+
+class OpenFile:
+    """A file descriptor that closes itself when its last holder lets go."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, path: str, flags: int = os.O_RDWR) -> None:
+        self.fd = -1
+        self.fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class Resident(Protocol):
+    """Something that holds a scarce thing it can get again."""
+
+    recently_used: bool
+    """Set by the holder at every use, cleared here: a second chance before eviction."""
+
+    def evict(self) -> None:
+        """Let go of it. May be called from any thread that makes something else resident."""
+
+
+class Residency:
+    """Bounds what all segments of the process hold together; the longest unused goes first."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+        self._weights: dict[Resident, int] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, resident: Resident, weight: int = 1) -> None:
+        evicted: list[Resident] = []
+        with self._lock:
+            self.held += weight - self._weights.pop(resident, 0)
+            resident.recently_used = True
+            spare = len(self._weights)
+            while self.held > self.limit and self._weights:
+                candidate = next(iter(self._weights))
+                candidate_weight = self._weights.pop(candidate)
+                if candidate.recently_used and spare > 0:
+                    candidate.recently_used = False
+                    self._weights[candidate] = candidate_weight
+                    spare -= 1
+                else:
+                    self.held -= candidate_weight
+                    evicted.append(candidate)
+            self._weights[resident] = weight
+        for candidate in evicted:
+            candidate.evict()
+
+    def discard(self, resident: Resident) -> None:
+        with self._lock:
+            self.held -= self._weights.pop(resident, 0)
+
+
+def _open_files_max() -> int:
+    """A third of what the process may open: sockets need the rest."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 4096 if soft == resource.RLIM_INFINITY else max(16, min(4096, soft // 3))
+
+
+RESIDENT_FILES = Residency(_open_files_max())
+RESIDENT_INDEXES = Residency(_INDEX_BYTES_RESIDENT_MAX)
+"""Bytes of loaded indexes of closed segments; those of active segments are needed by every append and stay."""
+
+
+def write_whole(path: str, content: bytes, *, sync: bool = False) -> None:
+    """Replace the file's content in one step: readers and crashes of the process see the old or the new, never a mix.
+
+    Only with `sync` does that hold for a crash of the machine, and then the new name survives it too.
+    """
+    temporary = path + ".tmp"
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            write_fully(fd, content, 0)
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+    except OSError:
+        remove_if_present(temporary)
+        raise
+    if sync:
+        sync_directory(os.path.dirname(path))
+
+
+def write_fully(fd: int, content: bytes | memoryview, position: int) -> None:
+    """All of the content at the position; a disk that takes only a part raises OSError by the next attempt."""
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(fd, view, position)
+        position += written
+        view = view[written:]
+
+
+def read_whole(path: str) -> bytes | None:
+    """The content, or None when there is no such file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        chunks = []
+        while chunk := os.read(fd, 1 << 20):
+            chunks.append(chunk)
+        return b"".join(chunks)
+    finally:
+        os.close(fd)
+
+
+def read_fully(fd: int, size: int, position: int) -> bytes:
+    """`size` bytes, fewer only at the end of the file."""
+    content = os.pread(fd, size, position)
+    if len(content) == size or not content:
+        return content
+    parts = [content]
+    got = len(content)
+    while got < size and (content := os.pread(fd, size - got, position + got)):
+        parts.append(content)
+        got += len(content)
+    return b"".join(parts)
+
+
+def remove_if_present(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def sync_directory(path: str) -> None:
+    """After this, files created, renamed or removed in the directory stay so across a crash of the machine."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

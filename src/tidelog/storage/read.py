@@ -1,0 +1,150 @@
+"""Finding things in a log: regions for fetches, offsets for timestamps, aborted transactions.
+
+Nothing here changes the log (an index that turns out to be damaged is made again). Positions come from the offset
+index and a short walk over headers; records are opened only to find the exact one for a timestamp.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.records.batch import LOG_OVERHEAD, BatchHeader
+from tidelog.records.record import iterate_records
+from tidelog.storage.errors import CorruptIndex, CorruptLog, offset_out_of_range
+from tidelog.storage.files import read_fully
+from tidelog.storage.region import EMPTY_REGION, LogRegion
+from tidelog.storage.scan import SegmentScan
+
+if TYPE_CHECKING:
+    from tidelog.storage.log import Log
+    from tidelog.storage.segment import Segment
+    from tidelog.storage.txn_index import AbortedTransaction
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def read(log: Log, offset: int, max_bytes: int, upper_offset: int, min_one_batch: bool) -> LogRegion:
+    """Batches from the one that holds `offset` on, at most `max_bytes`, none that reaches `upper_offset`."""
+    log_end_offset = log.log_end_offset
+    if offset > log_end_offset or offset < log.log_start_offset:
+        raise offset_out_of_range(log.topic_partition, offset, log.log_start_offset, log_end_offset)
+    if offset >= upper_offset or offset == log_end_offset:
+        return EMPTY_REGION
+    segments = log.segments
+    at = len(segments) - 1
+    segment = segments[at]
+    if offset < segment.base_offset:
+        at = log.segment_index(offset)
+        segment = segments[at]
+    place = segment.locate(offset)
+    while place is None:
+        # Compaction may have left no batch at or behind the offset in this segment.
+        at += 1
+        if at == len(segments):
+            return EMPTY_REGION
+        segment = segments[at]
+        place = segment.locate(offset)
+    position, base_offset, batch_size = place
+    if upper_offset >= log_end_offset:
+        end = segment.size
+    else:
+        if base_offset >= upper_offset:
+            return EMPTY_REGION
+        end = log.position_of_upper(at, upper_offset)
+    size = end - position
+    if size > max_bytes:
+        size = _cut_to(segment, position, max(max_bytes, batch_size if min_one_batch else 0), batch_size)
+    if size < batch_size:
+        # A first batch that does not fit (or is not whole below the upper offset) helps no reader.
+        return EMPTY_REGION
+    return LogRegion(segment.open_file(), position, size, segment.base_offset)
+
+
+def _cut_to(segment: Segment, position: int, max_bytes: int, batch_size: int) -> int:
+    """How much to hand out of more than fits: up to a place where a batch is known to begin, if there is one.
+
+    What lies behind that place would be a batch cut short, which readers throw away and ask for again.
+    """
+    if max_bytes <= batch_size:
+        return max_bytes
+    boundary = segment.load_offset_index().boundary_at_or_before(position + max_bytes)
+    return boundary - position if boundary > position else max_bytes
+
+
+def upper_bound_offset(log: Log, region: LogRegion) -> int:
+    """An offset that no batch of the region reaches, as near as the index can tell without reading the region."""
+    if region.size == 0:
+        return log.log_end_offset
+    at = log.segment_index(region.segment_base_offset)
+    segment = log.segments[at]
+    bound = segment.load_offset_index().offset_at_or_after(region.position + region.size)
+    if bound is not None:
+        return bound + 1
+    return log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.log_end_offset
+
+
+def aborted_transactions(log: Log, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+    """Aborted transactions with data in [start_offset, end_offset), for readers of committed data."""
+    found: list[AbortedTransaction] = []
+    for segment in log.segments[log.segment_index(start_offset) :]:
+        try:
+            if segment.txn_index.collect(start_offset, end_offset, found):
+                break
+        except CorruptIndex as problem:
+            raise CorruptLog(f"{segment.txn_index.path} is damaged: {problem}") from None
+    return found
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
+    """The first record whose timestamp is this one or later; None when there is none."""
+    start_offset = log.log_start_offset
+    for segment in log.segments[log.segment_index(start_offset) :]:
+        if segment.size and segment.largest_timestamp() >= timestamp:
+            found = _search_segment(segment, timestamp, start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def _search_segment(segment: Segment, timestamp: int, start_offset: int) -> TimestampOffset | None:
+    offset = max(segment.load_time_index().lookup(timestamp), start_offset)
+    place = segment.locate(offset)
+    if place is None:
+        return None
+    scan = SegmentScan(segment.path, segment.base_offset, start=place[0])
+    for position, header in scan:
+        if position >= segment.size:
+            break
+        if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+            for record in iterate_records(_load_batch(segment, position, header)):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return None
+
+
+def max_timestamp_offset(log: Log) -> TimestampOffset | None:
+    """The first record that has the largest timestamp of the log; None when no record has one."""
+    best: Segment | None = None
+    for segment in log.segments[log.segment_index(log.log_start_offset) :]:
+        if segment.size and segment.largest_timestamp() > (-1 if best is None else best.max_timestamp):
+            best = segment
+    if best is None:
+        return None
+    place = best.locate(best.max_timestamp_offset)
+    if place is None:
+        return None
+    scan = SegmentScan(best.path, best.base_offset, start=place[0])
+    for position, header in scan:
+        if header.max_timestamp == best.max_timestamp:
+            for record in iterate_records(_load_batch(best, position, header)):
+                if record.timestamp == best.max_timestamp:
+                    return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return None
+
+
+def _load_batch(segment: Segment, position: int, header: BatchHeader) -> bytes:
+    return read_fully(segment.open_file().fd, header.batch_length + LOG_OVERHEAD, position)

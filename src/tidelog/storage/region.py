@@ -1,0 +1,45 @@
+"""A stretch of a log file: what a read answers with. No bytes move until somebody asks for them.
+
+The region keeps its file open, so it stays readable when the segment is deleted or compacted away in the meantime.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.storage.files import OpenFile, read_fully
+
+
+class LogRegion:
+    """`size` bytes of `file` from `position`: batches as they will be sent, the last one possibly cut short."""
+
+    __slots__ = ("file", "position", "segment_base_offset", "size")
+
+    def __init__(self, file: OpenFile | None, position: int, size: int, segment_base_offset: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size
+        self.segment_base_offset = segment_base_offset
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"LogRegion(segment={self.segment_base_offset}, position={self.position}, size={self.size})"
+
+    def load(self, start: int = 0, length: int | None = None) -> bytes:
+        """`length` bytes (default: the rest) from `start` of the region, out of the page cache or from the disk.
+
+        Fewer only if the log was truncated since.
+        """
+        if self.file is None:
+            return b""
+        return read_fully(self.file.fd, self.size - start if length is None else length, self.position + start)
+
+    @property
+    def fd(self) -> int:
+        """For sendfile; -1 when the region is empty."""
+        return -1 if self.file is None else self.file.fd
+
+
+EMPTY_REGION: Final = LogRegion(None, 0, 0, 0)

@@ -1,7 +1,7 @@
 """A second codec to hold the generated one against: it interprets the definitions, field by field, at no speed at all.
 
-Values are plain dictionaries. `schemas.json` is written by tools/generate_protocol.py from the same definitions, but none
-of the code here is shared with the generator.
+Values are plain dictionaries. `schemas.json` is written by tools/generate_protocol.py from the same definitions, but
+none of the code here is shared with the generator.
 """
 
 from __future__ import annotations

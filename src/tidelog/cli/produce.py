@@ -22,7 +22,16 @@ from tidelog.cli.clients import (
     unknown_topic,
 )
 from tidelog.cli.errors import CommandError, UsageError
-from tidelog.cli.output import Column, Progress, format_bytes, format_count, format_rate, format_seconds, print_table
+from tidelog.cli.output import (
+    Column,
+    Progress,
+    format_bytes,
+    format_count,
+    format_rate,
+    format_seconds,
+    note,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -38,8 +47,8 @@ PARTITIONERS = {
 PARTITION_UNASSIGNED = -1
 """Leaves the choice to librdkafka's partitioner."""
 
-SHOWN_RECORDS_MAX = 100
-"""So many records are reported one by one before only the summary is; with --json it is all of them."""
+SHOWN_RECORDS_MAX = 20
+"""A terminal shows so many records one by one, then only progress and a summary; a file or a program gets them all."""
 
 
 class NewRecord(NamedTuple):
@@ -282,6 +291,7 @@ class Deliveries:
         self.size_bytes = 0
         self.offsets: dict[int, list[int]] = {}
         """Partition -> [records, first offset, last offset]."""
+        self._on_terminal = sys.stdout.isatty()
         self.progress = Progress(f"produced to {args.topic}:", enabled=not args.quiet)
 
     def settle(self, error: KafkaError | None, message: Message) -> None:
@@ -292,7 +302,7 @@ class Deliveries:
         partition, offset = message.partition() or 0, message.offset()
         known = -1 if offset is None or offset < 0 else offset
         self.count += 1
-        self.size_bytes += len(message)
+        self.size_bytes += len(message) + len(message.key() or b"")
         entry = self.offsets.setdefault(partition, [0, known, known])
         entry[0] += 1
         entry[2] = max(entry[2], known)
@@ -312,22 +322,22 @@ class Deliveries:
                 "timestamp": message.timestamp()[1] if offset >= 0 else None,
             }
             sys.stdout.write(json.dumps(document) + "\n")
-        elif self.count <= SHOWN_RECORDS_MAX:
+        elif self.count <= SHOWN_RECORDS_MAX or not self._on_terminal:
             sys.stdout.write(f"{self._topic} partition {partition} offset {'unknown' if shown is None else shown}\n")
 
     def report(self) -> None:
-        """The summary; one record needs none."""
-        if self._quiet or self._json or (self.count <= 1 and self.failed == 0 and self.count):
+        """The summary, on standard error unless a terminal shows all; one record needs none."""
+        if self._quiet or self._json or (self.count == 1 and not self.failed):
             return
         seconds = time.monotonic() - self._started
-        if self.count > SHOWN_RECORDS_MAX:
+        if self._on_terminal and self.count > SHOWN_RECORDS_MAX:
             print("...")
             rows = [
                 [partition, count, *(None if offset < 0 else offset for offset in (first, last))]
                 for partition, (count, first, last) in sorted(self.offsets.items())
             ]
             print_table([Column(name, right=True) for name in ("partition", "records", "first", "last")], rows)
-        print(
+        note(
             f"{format_count(self.count)} records, {format_bytes(self.size_bytes)}, to {self._topic} in "
             f"{format_seconds(seconds)}: {format_rate(self.count, seconds)}"
         )

@@ -76,6 +76,13 @@ class Tally:
         self.out_of_order = 0
         self._last_order: dict[bytes, int] = {}
 
+    @classmethod
+    def of(cls, messages: list[Message]) -> Tally:
+        tally = cls()
+        for message in messages:
+            tally.add(message)
+        return tally
+
     @property
     def count(self) -> int:
         return sum(partition.count for partition in self.partitions.values())
@@ -117,43 +124,49 @@ class Tally:
         return problems
 
 
-def produce_orders(args: argparse.Namespace, topic: str, count: int) -> Tally:
-    """Writes the orders, keyed by customer, and tallies the acknowledgements."""
+def produce_orders(args: argparse.Namespace, topic: str, count: int) -> tuple[Tally, float]:
+    """Writes the orders, keyed by customer; what was acknowledged, and how many seconds writing took.
+
+    Orders are made before the clock starts and tallied after it stops: the figure is that of node and client.
+    """
     settings = {"acks": "all", "enable.idempotence": True, "linger.ms": 5, "partitioner": "murmur2_random"}
     producer = connect_producer(args, {**settings, "queue.buffering.max.messages": 200_000})
-    tally = Tally()
+    orders = list(make_orders(count))
+    acknowledged: list[Message] = []
     failures: list[str] = []
 
     def settle(error: KafkaError | None, message: Message) -> None:
         if error is None:
-            tally.add(message)
+            acknowledged.append(message)
         else:
             failures.append(describe_error(error))
 
     progress = Progress("producing", count)
-    for number, (key, value) in enumerate(make_orders(count)):
+    started = time.perf_counter()
+    for number, (key, value) in enumerate(orders):
         while True:
             try:
                 producer.produce(topic, value, key, on_delivery=settle)
                 break
             except BufferError:
                 producer.poll(0.05)
-        if number % 100 == 0:
+        if number % 1000 == 0:
             producer.poll(0)
-            progress.update(tally.count)
+            progress.update(len(acknowledged))
     deadline = time.monotonic() + 3 * SILENCE_SECONDS_MAX
     while producer.flush(0.2) and time.monotonic() < deadline:
-        progress.update(tally.count)
+        progress.update(len(acknowledged))
+    seconds = time.perf_counter() - started
     progress.close()
     if failures:
         raise CommandError(f"{len(failures)} orders were refused: {failures[0]}")
-    if tally.count != count:
-        raise CommandError(f"only {tally.count} of {count} orders were acknowledged")
-    return tally
+    if len(acknowledged) != count:
+        raise CommandError(f"only {len(acknowledged)} of {count} orders were acknowledged")
+    return Tally.of(acknowledged), seconds
 
 
-def consume_orders(args: argparse.Namespace, topic: str, partitions: int, count: int) -> Tally:
-    """Reads the topic from its beginning to its end and tallies what comes, more than was written included."""
+def consume_orders(args: argparse.Namespace, topic: str, partitions: int, count: int) -> tuple[Tally, float]:
+    """Reads the topic from its beginning to its end; what came, more than was written included, and the seconds."""
     from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
     settings: dict[str, Any] = {
@@ -165,24 +178,27 @@ def consume_orders(args: argparse.Namespace, topic: str, partitions: int, count:
         "fetch.wait.max.ms": 50,
     }
     consumer = connect_consumer(args, settings)
-    tally = Tally()
+    read: list[Message] = []
     open_partitions = set(range(partitions))
     progress = Progress("consuming", count)
-    heard_at = time.monotonic()
     try:
+        started = heard_at = last_at = time.perf_counter()
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
-        while open_partitions and time.monotonic() - heard_at < SILENCE_SECONDS_MAX:
-            for message in consumer.consume(10_000, timeout=0.2):
-                heard_at = time.monotonic()
+        while open_partitions and heard_at - last_at < SILENCE_SECONDS_MAX:
+            messages = consumer.consume(10_000, timeout=0.1)
+            heard_at = time.perf_counter()
+            for message in messages:
                 error = message.error()
                 if error is None:
-                    tally.add(message)
+                    # The clock stops with the last order, not with the proof that no more come.
+                    last_at = heard_at
+                    read.append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     open_partitions.discard(message.partition() or 0)
                 else:
                     raise CommandError(f"reading {topic}: {describe_error(error)}")
-            progress.update(tally.count)
+            progress.update(len(read))
     finally:
         progress.close()
         consumer.close()
-    return tally
+    return Tally.of(read), last_at - started

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["FetchRequest", "FetchedPartition", "decode_fetch", "encode_fetch_response"]
 
 ENDPOINTS_FROM = 16
+_UNKNOWN = (-1, -1)
+"""The default of both tagged pairs, which is never written."""
 
 _pack_i = Format(">i").pack
 _pack_ihi = Format(">ihi").pack
@@ -184,11 +186,14 @@ def _append_fixed_flexible(
 def _append_partition_tags(
     out: bytearray, diverging_epoch: tuple[int, int] | None, leader: tuple[int, int] | None
 ) -> None:
-    out.append((diverging_epoch is not None) + (leader is not None))
-    if diverging_epoch is not None:
-        append_tagged(out, 0, _pack_iq_tags(*diverging_epoch))
-    if leader is not None:
-        append_tagged(out, 1, _pack_ii_tags(*leader))
+    tags = bytearray()
+    count = 0
+    for tag, pack, value in ((0, _pack_iq_tags, diverging_epoch), (1, _pack_ii_tags, leader)):
+        if value is not None and value != _UNKNOWN:
+            append_tagged(tags, tag, pack(*value))
+            count += 1
+    out.append(count)
+    out += tags
 
 
 def _encode_classic(

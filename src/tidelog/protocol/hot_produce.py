@@ -39,6 +39,9 @@ TOPIC_IDS_FROM = 13
 LEADERS_FROM = 10
 """The first version that can tell the producer who leads the partition now."""
 
+_UNKNOWN_LEADER = (-1, -1)
+"""The default of the field, which is never written."""
+
 _unpack_h = Format(">h").unpack_from
 _unpack_i = Format(">i").unpack_from
 _unpack_ii = Format(">ii").unpack_from
@@ -299,9 +302,10 @@ def _append_details_flexible(out: bytearray, version: int, result: PartitionResu
         append_compact_string(out, message)
         out.append(0)
     append_compact_string(out, result.error_message)
-    if result.current_leader is not None and version >= LEADERS_FROM:
+    leader = result.current_leader
+    if leader is not None and leader != _UNKNOWN_LEADER and version >= LEADERS_FROM:
         out.append(1)
-        append_tagged(out, 0, _pack_ii_tags(*result.current_leader))
+        append_tagged(out, 0, _pack_ii_tags(*leader))
     else:
         out.append(0)
 

@@ -36,8 +36,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "config",
         help="explain the settings of a node and of topics",
-        description="Explains every setting with its type, default and meaning. With a file, shows the value that holds "
-        "and where it comes from; the TIDELOG_* variables of the environment count too.",
+        description="Explains every setting with its type, default and meaning. With a file, shows the value that "
+        "holds and where it comes from; the TIDELOG_* variables of the environment count too.",
     )
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="a setting, a section, or a pattern such as '*retention*'"
@@ -103,8 +103,9 @@ def _print_sections(explained: list[Explained], *, detailed: bool) -> None:
         if item.section != section:
             section = item.section
             print(f"\n{section}" + ("  (set per topic; defaults from the broker)" if section == TOPIC_SECTION else ""))
-        given = f"  <- {item.place}" if item.place else ""
-        print(f"  {item.setting.name:<{name_width}}  {_shown(item)}{given}")
+        default = _text(item.setting, item.setting.default)
+        given = f"  (default {default})  <- {item.place}" if item.place else ""
+        print(f"  {item.setting.name:<{name_width}}  {item.setting.kind.lower():<7}  {_shown(item)}{given}")
         indent = " " * 6
         text = item.setting.doc if detailed else _first_sentence(item.setting.doc)
         print(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent))

@@ -117,8 +117,9 @@ async def _serve(loaded: LoadedConfig) -> int:
 
 def _say_ready(node: Node) -> None:
     took_ms = _process_age_seconds() * 1000
+    config = node.config
     line = (
-        f"tidelog {__version__} node {node.config.node_id} ready on {node.address}, data in {node.config.data_directory}, "
+        f"tidelog {__version__} node {config.node_id} ready on {node.address}, data in {config.data_directory}, "
         f"{node.partition_count} partitions, {took_ms:.0f} ms"
     )
     try:

@@ -85,6 +85,11 @@ class AsyncBroker:
             raise RuntimeError("the broker was not started yet")
         return directory
 
+    @property
+    def loop_kind(self) -> str:
+        """The setting `tidelog.loop`, for whoever makes the loop."""
+        return self._overrides.get("tidelog.loop", "auto")
+
     async def start(self) -> Self:
         """Returns when clients can connect. Raises NodeStartError or ConfigError with one line."""
         if self._node is not None:
@@ -236,7 +241,7 @@ class Broker:
 
     def _run_loop(self, ready: Future[None]) -> None:
         try:
-            loop = new_event_loop()
+            loop = new_event_loop(self._inner.loop_kind)
         except BaseException as error:
             ready.set_exception(error)
             return

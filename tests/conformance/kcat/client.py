@@ -28,7 +28,7 @@ def produce(bootstrap: str, topic: str, records: Iterable[Sample], codec: str = 
 
 
 def consume(bootstrap: str, topic: str, count: int) -> list[Sample]:
-    arguments = ("-C", "-t", topic, "-p", "0", "-o", "beginning", "-c", str(count), "-e", "-J", "-q")
+    arguments = ("-C", "-t", topic, "-p", "0", "-o", "beginning", "-c", str(count), "-J", "-q")
     messages = [json.loads(line) for line in run(bootstrap, *arguments).splitlines()]
     return [Sample(message["key"], message["payload"], _headers(message)) for message in messages]
 

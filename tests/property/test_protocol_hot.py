@@ -362,3 +362,13 @@ def test_protocol_hot_responses_refuse_what_does_not_fit() -> None:
     for version in (4, 13):
         with pytest.raises(UnencodableValue):
             encode_fetch_response(version, 2**31, 0, 0, [])
+
+
+def test_protocol_hot_requests_read_sizes_written_longer_than_need_be() -> None:
+    # 0x80 0x00 is zero in two bytes: null as 0x00 is, and never a step back.
+    frame = b"\x80\x00" + b"\xff\xff" + b"\0\0\0\1" + b"\x81\x00" + b"\x80\x00"
+    assert hot_produce(frame, 9) == flat_produce(frame, 9) == (None, -1, 1, [])
+    frame = fetch.FetchRequest().encode(15)
+    longer = frame[:21] + b"\x81\x00" + b"\x81\x00" + b"\x81\x00" + b"\x80\x00"
+    assert frame[21:] == b"\x01\x01\x01\x00"
+    assert hot_fetch(longer, 15) == flat_fetch(longer, 15) == flat_fetch(frame, 15)

@@ -75,10 +75,10 @@ def _decode_flexible(frame: Buffer, pos: int, version: int) -> ProduceRequest:
     limit = len(frame)
     n = frame[pos]
     pos += 1
+    if n > 127:
+        n, pos = decode_long_string_size(frame, pos - 1)
     transactional_id = None
     if n:
-        if n > 127:
-            n, pos = decode_long_string_size(frame, pos - 1)
         end = pos + n - 1
         transactional_id = str(frame[pos:end], "utf-8")
         pos = end

@@ -47,3 +47,9 @@ TAGGED_FIELDS_MAX = 1024
 
 PRODUCER_BATCHES_RETAINED = 5
 """Batches remembered per idempotent producer, as Kafka's clients keep at most five in flight."""
+
+COMPACTION_KEYS_MAX = 500_000
+"""Keys one compaction pass remembers, about 150 bytes each; a dirtier log takes several passes."""
+
+COMPACTION_KEY_BYTES_KEPT = 15
+"""Longer keys are remembered by a 16-byte hash."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.compression import CompressionType, compress
 from tidelog.codec.crc32c import crc32c
-from tidelog.codec.varint import encode_varint, encode_varlong
+from tidelog.codec.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
 from tidelog.records.batch import (
     ATTRIBUTES_POSITION,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tidelog.codec.buffers import Buffer
-    from tidelog.records.record import Headers, Record
+    from tidelog.records.record import Headers, Record, RecordSpan
 
 
 class NewRecord(NamedTuple):
@@ -187,3 +187,16 @@ def rewrite_header(
 def restamp_log_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> tuple[bytes, BatchHeader]:
     """The batch as `message.timestamp.type=LogAppendTime` wants it: every record has the time of the append."""
     return rewrite_header(batch, header, attributes=header.attributes | TIMESTAMP_TYPE_MASK, max_timestamp=now_ms)
+
+
+def shift_timestamps(payload: bytes, spans: Iterable[RecordSpan], shift: int) -> bytes:
+    """These records again with `shift` added to each timestamp delta; nothing else in them changes."""
+    parts: list[bytes] = []
+    for span in spans:
+        # Behind the length: one attributes byte, then the timestamp delta.
+        _, attributes_at = decode_varint(payload, span.start)
+        _, rest_at = decode_varlong(payload, attributes_at + 1)
+        delta = encode_varlong(span.timestamp_delta + shift)
+        body = payload[attributes_at : attributes_at + 1] + delta + payload[rest_at : span.end]
+        parts += (encode_varint(len(body)), body)
+    return b"".join(parts)

@@ -60,9 +60,9 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         return {}
 
 
-def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replaces the file; synced, since it promises something about what is on disk."""
-    write_whole(path, encode_offsets(offsets), sync=True)
+def write_offsets(path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = False) -> None:
+    """Replaces the file. Unsynced, a crash of the machine may leave an older or a damaged one; both are safe."""
+    write_whole(path, encode_offsets(offsets), sync=sync)
 
 
 def write_log_ends(path: str, hints: Mapping[TopicPartition, LogHint]) -> None:

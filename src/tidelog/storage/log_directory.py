@@ -221,15 +221,17 @@ class LogDirectory:
         else:
             self._log_starts.pop(topic_partition, None)
 
-    def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+    def write_checkpoints(
+        self, high_watermarks: Mapping[TopicPartition, int] | None = None, *, sync: bool = False
+    ) -> None:
         """Save recovery points, log starts and (where given) high watermarks; OSError when the disk refuses."""
         for topic_partition, log in self.logs.items():
             self._remember(topic_partition, log)
-        write_offsets(self._file(RECOVERY_POINT_FILE), self._recovery_points)
-        write_offsets(self._file(LOG_START_FILE), self._log_starts)
+        write_offsets(self._file(RECOVERY_POINT_FILE), self._recovery_points, sync=sync)
+        write_offsets(self._file(LOG_START_FILE), self._log_starts, sync=sync)
         if high_watermarks is not None:
             self.high_watermarks.update(high_watermarks)
-            write_offsets(self._file(HIGH_WATERMARK_FILE), self.high_watermarks)
+            write_offsets(self._file(HIGH_WATERMARK_FILE), self.high_watermarks, sync=sync)
 
     def write_log_starts(self) -> None:
         """Save where the logs begin: what DeleteRecords promised must hold after a crash."""
@@ -252,7 +254,7 @@ class LogDirectory:
                 logger.error("%s could not be closed cleanly: %s", topic_partition, error)
         if clean:
             try:
-                self.write_checkpoints(high_watermarks)
+                self.write_checkpoints(high_watermarks, sync=True)
                 self._log_ends.update((topic_partition, log.hint) for topic_partition, log in self.logs.items())
                 write_log_ends(self._file(LOG_ENDS_FILE), self._log_ends)
                 marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

@@ -1,0 +1,86 @@
+"""The plugin as a user has it: a pytest run of its own, in a directory of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = """
+from confluent_kafka import Producer
+
+import pytest
+
+
+def write(servers, topic, **options):
+    producer = Producer({"bootstrap.servers": servers, "message.timeout.ms": 10000})
+    failures = []
+    producer.produce(topic, b"v", on_delivery=lambda error, _: failures.append(error) if error else None, **options)
+    assert producer.flush(20) == 0
+    assert not failures
+
+
+def end_offset(broker, topic, partition=0):
+    return broker.node.partitions.get(topic, partition).log.log_end_offset
+
+
+@pytest.mark.parametrize("value", ["a b/c", "ü"])
+def test_fresh_topic(tidelog_broker, tidelog_bootstrap_servers, tidelog_topic, value):
+    assert end_offset(tidelog_broker, tidelog_topic) == 0
+    write(tidelog_bootstrap_servers, tidelog_topic)
+    assert end_offset(tidelog_broker, tidelog_topic) == 1
+
+
+def test_topics_of_any_kind(tidelog_broker, tidelog_create_topic):
+    one, two = tidelog_create_topic(partitions=3), tidelog_create_topic(configs={"cleanup.policy": "compact"})
+    assert one != two
+    write(tidelog_broker.bootstrap_servers, one, partition=2)
+    assert end_offset(tidelog_broker, one, 2) == 1
+    assert tidelog_broker.node.config.num_partitions == 5
+
+
+def test_own_brokers(tidelog_broker, tidelog_broker_factory):
+    own = tidelog_broker_factory({"node.id": 9})
+    assert own.port != tidelog_broker.port
+    own.create_topic("t")
+    own.restart()
+    assert end_offset(own, "t") == 0
+"""
+
+CONFTEST = """
+import pytest
+
+
+@pytest.fixture(scope="session")
+def tidelog_config():
+    return {"num.partitions": 5}
+"""
+
+
+def run_pytest(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=100)
+
+
+def test_fixtures_in_a_project_that_uses_them(tmp_path: Path) -> None:
+    (tmp_path / "test_example.py").write_text(EXAMPLE)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    done = run_pytest(tmp_path, "-W", "error")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+
+
+def test_a_project_that_does_not_use_them_pays_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_example.py").write_text(
+        "import sys\n"
+        "def test_nothing_of_the_node_is_imported():\n"
+        "    loaded = {name for name in sys.modules if name.split('.')[0] == 'tidelog'}\n"
+        "    assert loaded == {'tidelog', 'tidelog.version', 'tidelog.testing', 'tidelog.testing.plugin'}\n"
+    )
+    done = run_pytest(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_fixtures_are_listed_with_their_meaning(tmp_path: Path) -> None:
+    (tmp_path / "test_example.py").write_text("def test_nothing(): pass\n")
+    done = run_pytest(tmp_path, "--fixtures")
+    for fixture in ("tidelog_broker", "tidelog_topic", "tidelog_bootstrap_servers", "tidelog_broker_factory"):
+        assert f"\n{fixture}" in done.stdout

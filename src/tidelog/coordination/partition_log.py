@@ -67,7 +67,7 @@ class PartitionLog:
         if len(batch) > partition.config.max_message_bytes:
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
         partition.log.append_as_leader(batch, decode_header(batch), partition.leader_epoch, timestamp_ms)
-        end_offset = partition.log.log_end_offset
+        end_offset: int = partition.log.log_end_offset
         partition.appended()
         if partition.high_watermark < end_offset and self._on_commit is not None:
             partition.commit_waiters.append((end_offset, cast("DelayedProduce", self)))

@@ -210,7 +210,8 @@ class GroupCoordinator:
         listed: list[ListedGroup] = []
         for shard in list(self._shards.values()):
             if shard.state is not HostState.CLOSED:
-                listed.extend(await shard.execute(shard.core.list_groups, (states, types)))
+                groups = await shard.execute(shard.core.list_groups, (states, types))
+                listed += groups
         return listed
 
     async def describe_groups(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
@@ -219,7 +220,8 @@ class GroupCoordinator:
             try:
                 _require_group_id(group_id)
                 shard = self._shard_of(group_id)
-                described.extend(await shard.execute(shard.core.describe_groups, [group_id]))
+                groups = await shard.execute(shard.core.describe_groups, (group_id,))
+                described += groups
             except BrokerError as error:
                 described.append(DescribedGroup(group_id, "", error.code, error.message))
         return described
@@ -229,7 +231,8 @@ class GroupCoordinator:
         for group_id in dict.fromkeys(group_ids):
             try:
                 shard = self._shard_of(group_id)
-                results.extend(await shard.execute(shard.core.decide_delete_groups, [group_id]))
+                deleted = await shard.execute(shard.core.decide_delete_groups, (group_id,))
+                results += deleted
             except BrokerError as error:
                 results.append((group_id, error.code))
         return results

@@ -148,9 +148,10 @@ def _decode_offset_value(value: bytes) -> CommittedOffset:
         metadata = str(_take(value, at, length - 1), "utf-8")
         at += length - 1
         commit_ms = _I64.unpack_from(value, at)[0]
-        return CommittedOffset(
-            offset, leader_epoch, metadata, commit_ms, -1, _find_tag(value, at + 8, 0) or ZERO_TOPIC_ID
-        )
+        topic_id = _find_tag(value, at + 8, 0) or ZERO_TOPIC_ID
+        if len(topic_id) != len(ZERO_TOPIC_ID):
+            raise ValueError(f"a topic id of {len(topic_id)} bytes in an offset record")
+        return CommittedOffset(offset, leader_epoch, metadata, commit_ms, -1, topic_id)
     raise ValueError(f"offset record of unknown version {version}")
 
 

@@ -1,0 +1,62 @@
+"""A partition log in memory: what a CoordinatorLog promises, with commit and failure in the test's hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from tidelog.coordination.log import LoadedBatch, LoadedRecord
+from tidelog.model.errors import BrokerError
+
+
+class MemoryLog:
+    def __init__(self, *, commits_at_once: bool = True) -> None:
+        self.batches_written: list[list[tuple[bytes, bytes | None]]] = []
+        self.commits_at_once = commits_at_once
+        self.high_watermark = 0
+        self.end_offset = 0
+        self.refusal: BrokerError | None = None
+        """Raised by the next appends, with nothing written."""
+        self.is_closed = False
+        self._on_commit: Callable[[], None] | None = None
+        self._on_lost: Callable[[], None] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.end_offset == 0
+
+    def append(
+        self,
+        records: Sequence[tuple[bytes, bytes | None]],
+        timestamp_ms: int,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> int:
+        if self.refusal is not None:
+            raise self.refusal
+        assert records
+        self.batches_written.append(list(records))
+        self.end_offset += len(records)
+        if self.commits_at_once:
+            self.high_watermark = self.end_offset
+        return self.end_offset
+
+    def commit(self, offset: int | None = None) -> None:
+        self.high_watermark = self.end_offset if offset is None else offset
+        if self._on_commit is not None:
+            self._on_commit()
+
+    def lose(self) -> None:
+        assert self._on_lost is not None
+        self._on_lost()
+
+    def batches(self) -> Iterator[LoadedBatch]:
+        offset = 0
+        for batch in self.batches_written:
+            yield LoadedBatch([LoadedRecord(offset + at, key, value) for at, (key, value) in enumerate(batch)])
+            offset += len(batch)
+
+    def watch(self, on_commit: Callable[[], None], on_lost: Callable[[], None]) -> None:
+        self._on_commit, self._on_lost = on_commit, on_lost
+
+    def close(self) -> None:
+        self.is_closed = True

@@ -1,0 +1,294 @@
+"""The host with the smallest core there is: numbers by name, and callers that wait until a name has a number."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.unit.coordination.memory_log import MemoryLog
+
+from tidelog.coordination.decision import Decision, Moment
+from tidelog.coordination.host import CoreHost, HostState
+from tidelog.coordination.log import LoadedBatch
+from tidelog.model.errors import BrokerError, ErrorCode
+
+pytestmark = pytest.mark.anyio
+Set = tuple[str, int]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Numbers:
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+        self.waiting: dict[str, list[int]] = {}
+        self.due_ms: int | None = None
+        self.expired = 0
+        self.ended: list[tuple[int, bool]] = []
+
+    def encode_record(self, record: Set) -> tuple[bytes, bytes | None]:
+        return record[0].encode(), str(record[1]).encode()
+
+    def decode_record(self, key: bytes, value: bytes | None) -> Set | None:
+        if key == b"?":
+            return None
+        return key.decode(), int(value or b"damaged")
+
+    def replay(self, record: Set, offset: int, producer_id: int) -> None:
+        self.values[record[0]] = record[1]
+
+    def replay_end_transaction(self, producer_id: int, committed: bool) -> None:
+        self.ended.append((producer_id, committed))
+
+    def decide_set(self, request: Set, now: Moment) -> Decision[str]:
+        decision = Decision(f"{request[0]}={request[1]}")
+        decision.records.append(request)
+        for token in self.waiting.pop(request[0], ()):
+            decision.release(token, request[1])
+        return decision
+
+    def decide_set_or_complain(self, request: Set, now: Moment) -> Decision[str]:
+        decision = self.decide_set(request, now)
+
+        def complain(failed: Decision[str], error: ErrorCode, at: Moment) -> None:
+            failed.reply = error.name
+
+        decision.failures.append(complain)
+        return decision
+
+    def get(self, name: str, now: Moment) -> Decision[int | None]:
+        return Decision(self.values.get(name))
+
+    def decide_wait(self, name: str, token: int, now: Moment) -> Decision[int | None]:
+        if name not in self.values:
+            self.waiting.setdefault(name, []).append(token)
+        return Decision(self.values.get(name))
+
+    def decide_expire_in(self, delay_ms: int, now: Moment) -> Decision[None]:
+        self.due_ms = now.ticks_ms + delay_ms
+        return Decision(None)
+
+    def decide_loaded(self, now: Moment) -> Decision[None]:
+        return Decision(None)
+
+    def deadline_ms(self) -> int | None:
+        return self.due_ms
+
+    def decide_deadlines(self, now: Moment) -> Decision[None]:
+        if self.due_ms is not None and now.ticks_ms >= self.due_ms:
+            self.due_ms = None
+            self.expired += 1
+        return Decision(None)
+
+    def decide_unloaded(self) -> Decision[None]:
+        decision = Decision(None)
+        for tokens in self.waiting.values():
+            for token in tokens:
+                decision.release(token, -1)
+        return decision
+
+
+@asynccontextmanager
+async def hosted(log: MemoryLog, *, commit_timeout_ms: int = 5000) -> AsyncIterator[CoreHost[Numbers]]:
+    host = CoreHost(Numbers(), log, name="numbers", commit_timeout_ms=commit_timeout_ms)
+    await host.load()
+    yield host
+    host.unload()
+
+
+async def test_a_request_is_written_replayed_and_answered() -> None:
+    log = MemoryLog()
+    async with hosted(log) as host:
+        assert await host.execute(host.core.decide_set, ("a", 1)) == "a=1"
+        assert log.batches_written == [[(b"a", b"1")]]
+        assert host.core.values == {"a": 1}
+
+
+async def test_submit_needs_no_turn_of_the_loop_when_everything_is_committed() -> None:
+    async with hosted(MemoryLog()) as host:
+        assert host.submit(host.core.decide_set, ("a", 1)) == ("a=1", None)
+
+
+async def test_a_reply_waits_for_the_commit() -> None:
+    log = MemoryLog(commits_at_once=False)
+    async with hosted(log) as host:
+        task = asyncio.create_task(host.execute(host.core.decide_set, ("a", 1)))
+        await asyncio.sleep(0)
+        assert host.core.values == {"a": 1}, "replayed as soon as it is appended"
+        assert not task.done()
+        log.commit()
+        assert await task == "a=1"
+
+
+async def test_a_question_waits_for_what_it_has_seen_to_be_committed() -> None:
+    log = MemoryLog(commits_at_once=False)
+    async with hosted(log) as host:
+        write = asyncio.create_task(host.execute(host.core.decide_set, ("a", 1)))
+        await asyncio.sleep(0)
+        read = asyncio.create_task(host.execute(host.core.get, "a"))
+        await asyncio.sleep(0)
+        assert not read.done()
+        log.commit()
+        assert await read == 1
+        await write
+
+
+async def test_replies_leave_as_far_as_the_high_watermark_reaches() -> None:
+    log = MemoryLog(commits_at_once=False)
+    async with hosted(log) as host:
+        tasks = [asyncio.create_task(host.execute(host.core.decide_set, ("a", n))) for n in range(3)]
+        await asyncio.sleep(0)
+        log.commit(2)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert [task.done() for task in tasks] == [True, True, False]
+        log.commit()
+        await asyncio.gather(*tasks)
+
+
+async def test_a_parked_request_is_released_by_another_and_only_once_that_is_committed() -> None:
+    log = MemoryLog(commits_at_once=False)
+    async with hosted(log) as host:
+        waiter = asyncio.create_task(host.execute_or_park(host.core.decide_wait, "a"))
+        await asyncio.sleep(0)
+        writer = asyncio.create_task(host.execute(host.core.decide_set, ("a", 7)))
+        await asyncio.sleep(0)
+        assert not waiter.done()
+        log.commit()
+        assert await waiter == 7
+        assert await writer == "a=7"
+
+
+async def test_a_caller_that_went_away_is_forgotten() -> None:
+    async with hosted(MemoryLog()) as host:
+        waiter = asyncio.create_task(host.execute_or_park(host.core.decide_wait, "a"))
+        await asyncio.sleep(0)
+        waiter.cancel()
+        await asyncio.gather(waiter, return_exceptions=True)
+        assert await host.execute(host.core.decide_set, ("a", 7)) == "a=7"
+
+
+async def test_a_write_that_is_never_committed_is_answered_in_time() -> None:
+    async with hosted(MemoryLog(commits_at_once=False), commit_timeout_ms=20) as host:
+        with pytest.raises(BrokerError) as caught:
+            await host.execute(host.core.decide_set, ("a", 1))
+        assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("refused", "told"),
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_refused_append_changes_nothing_and_is_told_in_the_coordinators_words(
+    refused: ErrorCode, told: ErrorCode
+) -> None:
+    log = MemoryLog()
+    async with hosted(log) as host:
+        log.refusal = BrokerError(refused)
+        with pytest.raises(BrokerError) as caught:
+            await host.execute(host.core.decide_set, ("a", 1))
+        assert caught.value.code is told
+        assert host.core.values == {}
+        assert await host.execute(host.core.decide_set_or_complain, ("a", 1)) == told.name
+        log.refusal = None
+        assert await host.execute(host.core.decide_set, ("a", 1)) == "a=1"
+
+
+async def test_a_restart_is_a_replay() -> None:
+    log = MemoryLog()
+    async with hosted(log) as host:
+        for name, number in [("a", 1), ("b", 2), ("a", 3)]:
+            await host.execute(host.core.decide_set, (name, number))
+    async with hosted(log) as host:
+        assert host.core.values == {"a": 3, "b": 2}
+
+
+async def test_requests_while_loading_and_after_unloading_are_refused() -> None:
+    log = MemoryLog()
+    host = CoreHost(Numbers(), log, name="numbers")
+    with pytest.raises(BrokerError) as caught:
+        await host.execute(host.core.get, "a")
+    assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await host.load()
+    assert await host.execute(host.core.get, "a") is None
+    host.unload()
+    assert log.is_closed
+    with pytest.raises(BrokerError) as caught:
+        await host.execute(host.core.get, "a")
+    assert caught.value.code is ErrorCode.NOT_COORDINATOR
+
+
+async def test_unloading_answers_everyone_who_waits() -> None:
+    log = MemoryLog(commits_at_once=False)
+    async with hosted(log) as host:
+        parked = asyncio.create_task(host.execute_or_park(host.core.decide_wait, "a"))
+        uncommitted = asyncio.create_task(host.execute(host.core.decide_set, ("b", 1)))
+        released = asyncio.create_task(host.execute_or_park(host.core.decide_wait, "c"))
+        await asyncio.sleep(0)
+        setter = asyncio.create_task(host.execute(host.core.decide_set, ("c", 1)))
+        await asyncio.sleep(0)
+        log.lose()
+        assert host.state is HostState.CLOSED
+        assert await parked == -1
+        for task in (uncommitted, released, setter):
+            with pytest.raises(BrokerError) as caught:
+                await task
+            assert caught.value.code is ErrorCode.NOT_COORDINATOR
+
+
+async def test_damaged_and_unknown_records_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    log = MemoryLog()
+    log.append([(b"a", b"1"), (b"?", b"2"), (b"b", b"not a number"), (b"c", b"3")], 0)
+    async with hosted(log) as host:
+        assert host.core.values == {"a": 1, "c": 3}
+    assert "record at offset 2 is skipped" in caplog.text
+
+
+async def test_transaction_markers_reach_the_core() -> None:
+    class WithMarker(MemoryLog):
+        def batches(self) -> Any:
+            yield LoadedBatch((), producer_id=7, end_transaction=True)
+            yield LoadedBatch((), producer_id=8, end_transaction=False)
+
+    async with hosted(WithMarker()) as host:
+        assert host.core.ended == [(7, True), (8, False)]
+
+
+async def test_loading_a_long_log_lets_others_run() -> None:
+    log = MemoryLog()
+    for number in range(100):
+        log.append([(b"%d" % (number * 100 + i), b"1") for i in range(100)], 0)
+    host = CoreHost(Numbers(), log, name="numbers")
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while host.state is HostState.LOADING:
+            turns += 1
+            await asyncio.sleep(0)
+
+    assert (await asyncio.gather(host.load(), others()))[0] == 10_000
+    assert turns >= 4
+    host.unload()
+
+
+async def test_the_nearest_deadline_is_armed_and_reached() -> None:
+    async with hosted(MemoryLog()) as host:
+        await host.execute(host.core.decide_expire_in, 60_000)
+        await host.execute(host.core.decide_expire_in, 5)
+        async with asyncio.timeout(5):
+            while host.core.expired == 0:
+                await asyncio.sleep(0.001)

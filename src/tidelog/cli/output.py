@@ -7,6 +7,7 @@ when a terminal is there to see it. Progress and notes never touch standard outp
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -153,5 +154,6 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     """The value below which `share` (0..1) of an already sorted sequence lies, by the nearest rank."""
     if not ordered:
         raise ValueError("no values")
-    rank = max(round(share * len(ordered) + 0.5) - 1, 0)
-    return ordered[min(rank, len(ordered) - 1)]
+    # Rounded first: 0.07 * 100 is a little more than 7.
+    rank = math.ceil(round(share * len(ordered), 6))
+    return ordered[min(max(rank, 1), len(ordered)) - 1]

@@ -1,0 +1,50 @@
+"""Every command that needs a broker says so in one line when there is none."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+from tests.cli.command import Command
+
+
+@pytest.fixture
+def nowhere() -> Command:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return Command(f"127.0.0.1:{taken.getsockname()[1]}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topics", "list"],
+        ["topics", "create", "t"],
+        ["topics", "delete", "t"],
+        ["produce", "t", "--value", "v"],
+        ["consume", "t"],
+        ["consume", "t", "--group", "g"],
+        ["configs", "list"],
+        ["configs", "set", "topic", "t", "retention.ms=1"],
+        ["groups", "list"],
+        ["bench"],
+    ],
+)
+def test_no_broker(nowhere: Command, arguments: list[str]) -> None:
+    started = time.monotonic()
+    done = nowhere(*arguments, fails=True)
+    assert done.code == 1
+    assert done.out == ""
+    assert f"no broker answers at {nowhere.bootstrap} (connection refused); start one with `tidelog serve" in done.err
+    assert time.monotonic() - started < 10
+
+
+def test_a_server_that_is_no_broker() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        done = Command(f"127.0.0.1:{server.getsockname()[1]}")("topics", "list", fails=True)
+    assert "connected, but no Kafka answer within" in done.err
+
+
+def test_an_address_that_is_none() -> None:
+    assert Command("127.0.0.1:port")("topics", "list", fails=True).code == 2

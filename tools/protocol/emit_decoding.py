@@ -174,7 +174,8 @@ class _Reader:
             return
         assert condition == "", "a struct that may be null in some versions only"
         source.line("pos += 1")
-        with source.block("if buf[pos - 1] > 127:"):
+        # Kafka marks a struct that is not there with -1, but with 0 when the field is tagged.
+        with source.block("if buf[pos - 1] == 0:" if field.tagged else "if buf[pos - 1] > 127:"):
             source.line(f"{target} = None")
         with source.block("else:"):
             source.line(call)

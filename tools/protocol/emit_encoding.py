@@ -168,7 +168,7 @@ class _Writer:
             return
         assert self.flavour.condition(field.nullable) == "", "a struct that may be null in some versions only"
         with source.block(f"if {name} is None:"):
-            source.line(f"{self.out}.append(255)")
+            source.line(f"{self.out}.append({0 if field.tagged else 255})")
         with source.block("else:"):
             source.line(f"{self.out}.append(1)")
             source.line(call)

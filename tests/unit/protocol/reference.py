@@ -175,7 +175,8 @@ class Schema:
         if field.type in self.structs:
             if not field.may_be_null(version):
                 return self.encode(value, version, field.type)
-            return b"\xff" if value is None else b"\x01" + self.encode(value, version, field.type)
+            absent = b"\xff" if field.tag < 0 else b"\x00"
+            return absent if value is None else b"\x01" + self.encode(value, version, field.type)
         if field.is_array:
             content = b"".join(self._encode_value(field.element, item, version) for item in value or ())
         else:

@@ -291,7 +291,7 @@ def _read_consumer_group_member_metadata_value_flexible(
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 pos += 1
-                if buf[pos - 1] > 127:
+                if buf[pos - 1] == 0:
                     o.classic_member_metadata = None
                 else:
                     o.classic_member_metadata, pos = _read_classic_member_metadata_flexible(buf, pos, limit, version)
@@ -380,7 +380,7 @@ def _write_consumer_group_member_metadata_value_flexible(
     if o.classic_member_metadata != ClassicMemberMetadata():
         field = bytearray()
         if o.classic_member_metadata is None:
-            field.append(255)
+            field.append(0)
         else:
             field.append(1)
             _write_classic_member_metadata_flexible(o.classic_member_metadata, field, version)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from tidelog.codec.compression import CompressionType
+from tidelog.codec.compression import CompressionType, DecompressionError
 from tidelog.codec.crc32c import crc32c
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_TIMESTAMP
@@ -72,6 +72,23 @@ class ProduceRules:
         object.__setattr__(self, "opens_records", self.compacted or self.validate_records or bounded)
 
 
+class RecordsRejected(BrokerError):
+    """Some records of the batch break a rule, so none is taken; Produce 8 and later name them to the client."""
+
+    def __init__(self, code: ErrorCode, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(code, f"{len(record_errors)} records were rejected, the first: {record_errors[0][1]}")
+        self.record_errors = record_errors
+        """Index in the batch and what is wrong with it."""
+
+
+class TrailingBytes(InvalidRecord):
+    """A good batch may be there, but more bytes follow that are no whole batch."""
+
+    def __init__(self, batch_size: int, rest: int) -> None:
+        super().__init__(f"{rest} bytes follow the batch.")
+        self.batch_size = batch_size
+
+
 def validate_produced(records: Buffer | None, rules: ProduceRules, *, now_ms: int, produce_version: int) -> BatchHeader:
     """The header of the one batch in `records`, which may be appended as it is."""
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
@@ -82,7 +99,7 @@ def validate_produced(records: Buffer | None, rules: ProduceRules, *, now_ms: in
     )
     size = length + LOG_OVERHEAD
     if size != len(records):
-        raise _refuse_size(size, len(records), produce_version)
+        raise _refuse_size(records, size, produce_version)
     compression = attributes & COMPRESSION_MASK
     if compression >= CompressionType.ZSTD:
         _check_compression(compression, produce_version)
@@ -106,11 +123,11 @@ def validate_produced(records: Buffer | None, rules: ProduceRules, *, now_ms: in
         raise InvalidRecord("A transactional batch without a producer id.")
     if compression == 0 and count * RECORD_SIZE_MIN > size - HEADER_SIZE:
         raise InvalidRecord(f"{count} records do not fit into {size - HEADER_SIZE} bytes.")
-    if not rules.log_append_time:
-        if attributes & TIMESTAMP_TYPE_MASK:
-            raise BrokerError(ErrorCode.INVALID_TIMESTAMP, "Producers may not set the timestamp type to LogAppendTime.")
-        if max_ts - now_ms > rules.timestamp_after_max_ms or base_ts - now_ms > rules.timestamp_after_max_ms:
-            raise _refuse_timestamp(max(max_ts, base_ts), rules, now_ms)
+    if attributes & TIMESTAMP_TYPE_MASK:
+        raise BrokerError(ErrorCode.INVALID_TIMESTAMP, "Producers may not set the timestamp type to LogAppendTime.")
+    latest_ms = now_ms + rules.timestamp_after_max_ms
+    if (max_ts > latest_ms or base_ts > latest_ms) and not rules.log_append_time:
+        raise BrokerError(ErrorCode.INVALID_TIMESTAMP, _describe_timestamp(max(max_ts, base_ts), rules, now_ms))
     if rules.opens_records:
         _validate_records(records, header, rules, now_ms)
     return header
@@ -120,43 +137,57 @@ def prepare_produced(
     records: Buffer | None, rules: ProduceRules, *, now_ms: int, produce_version: int
 ) -> tuple[Buffer, BatchHeader]:
     """`validate_produced`, and the batch as the topic wants it stored: usually the very bytes that came in."""
-    header = validate_produced(records, rules, now_ms=now_ms, produce_version=produce_version)
+    try:
+        header = validate_produced(records, rules, now_ms=now_ms, produce_version=produce_version)
+    except TrailingBytes as trailing:
+        # As Kafka: the beginning of a second batch, cut short, is not looked at.
+        assert records is not None
+        records = memoryview(records)[: trailing.batch_size]
+        header = validate_produced(records, rules, now_ms=now_ms, produce_version=produce_version)
     assert records is not None
     target = rules.target_compression
     if target is not None and target != header.attributes & COMPRESSION_MASK:
-        payload = load_payload(records, header, rules.decompressed_bytes_max)
+        payload = _open(records, header, rules)
         changed = header._replace(attributes=header.attributes & ~COMPRESSION_MASK | target)
         records = assemble_batch(changed, payload, level=rules.compression_level)
         header = decode_header(records)
     if header.max_timestamp < header.base_timestamp:
         # Some producers leave the largest timestamp out; Kafka computes it, and lookups by time rely on it.
-        payload = load_payload(records, header, rules.decompressed_bytes_max)
+        payload = _open(records, header, rules)
         deltas = [span.timestamp_delta for span in iterate_spans(payload, header.record_count)]
         return rewrite_header(records, header, max_timestamp=header.base_timestamp + max(deltas))
     return records, header
 
 
+def _open(records: Buffer, header: BatchHeader, rules: ProduceRules) -> bytes:
+    """The records, decompressed. What cannot be opened will never be: the producer must not send it again."""
+    try:
+        return load_payload(records, header, rules.decompressed_bytes_max)
+    except DecompressionError as error:
+        raise InvalidRecord(error.message) from None
+
+
 def _validate_records(records: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
-    """The checks that need every record; only the first offending record is named."""
-    payload = load_payload(records, header, rules.decompressed_bytes_max)
-    oldest = newest = header.base_timestamp
+    """The checks that need every record; each offending one is named."""
+    payload = _open(records, header, rules)
+    oldest_ms = now_ms - rules.timestamp_before_max_ms
+    latest_ms = now_ms + rules.timestamp_after_max_ms
+    keyless: list[tuple[int, str]] = []
+    untimely: list[tuple[int, str]] = []
     for index, span in enumerate(iterate_spans(payload, header.record_count)):
-        if rules.compacted and span.key_size < 0:
-            raise InvalidRecord(f"Record {index} has no key, which a compacted topic requires.")
-        if span.offset_delta != index:
-            raise InvalidRecord(f"Record {index} has offset delta {span.offset_delta}.")
         timestamp = header.base_timestamp + span.timestamp_delta
-        if timestamp != NO_TIMESTAMP:
-            oldest = min(oldest, timestamp)
-            newest = max(newest, timestamp)
+        if rules.compacted and span.key_size < 0:
+            keyless.append((index, "Compacted topic cannot accept message without key."))
+        elif not rules.log_append_time and timestamp != NO_TIMESTAMP and not oldest_ms <= timestamp <= latest_ms:
+            untimely.append((index, _describe_timestamp(timestamp, rules, now_ms)))
         if rules.validate_records:
+            if span.offset_delta != index:
+                raise InvalidRecord(f"Record {index} has offset delta {span.offset_delta}.")
             decode_record_headers(payload, span.headers_start, span.end)
-    if rules.log_append_time:
-        return
-    if oldest != NO_TIMESTAMP and now_ms - oldest > rules.timestamp_before_max_ms:
-        raise _refuse_timestamp(oldest, rules, now_ms)
-    if newest - now_ms > rules.timestamp_after_max_ms:
-        raise _refuse_timestamp(newest, rules, now_ms)
+    if untimely:
+        raise RecordsRejected(ErrorCode.INVALID_TIMESTAMP, untimely + keyless)
+    if keyless:
+        raise RecordsRejected(ErrorCode.INVALID_RECORD, keyless)
 
 
 def _check_compression(compression: int, produce_version: int) -> None:
@@ -186,15 +217,24 @@ def _refuse_unreadable(records: Buffer | None, produce_version: int) -> BrokerEr
     return InvalidRecord("The batch is cut short.")
 
 
-def _refuse_size(size: int, available: int, produce_version: int) -> BrokerError:
-    if size > available:
-        return InvalidRecord(f"The batch of {size} bytes is cut short at {available}.")
-    return InvalidRecord(f"Produce version {produce_version} must carry exactly one record batch per partition.")
+def _refuse_size(records: Buffer, size: int, produce_version: int) -> BrokerError:
+    """The batch does not end where the bytes end."""
+    rest = len(records) - size
+    if rest < 0:
+        return InvalidRecord(f"The batch of {size} bytes is cut short at {len(records)}.")
+    if rest >= LOG_OVERHEAD:
+        length = _INT32.unpack_from(records, size + 8)[0]
+        if length < _LEGACY_SIZE_MIN:
+            return CorruptBatch(f"Batch length {length} is less than the smallest possible ({_LEGACY_SIZE_MIN}).")
+        if length + LOG_OVERHEAD <= rest:
+            return InvalidRecord(
+                f"Produce version {produce_version} must carry exactly one record batch per partition."
+            )
+    return TrailingBytes(size, rest)
 
 
-def _refuse_timestamp(timestamp: int, rules: ProduceRules, now_ms: int) -> BrokerError:
-    return BrokerError(
-        ErrorCode.INVALID_TIMESTAMP,
+def _describe_timestamp(timestamp: int, rules: ProduceRules, now_ms: int) -> str:
+    return (
         f"Timestamp {timestamp} is outside [{now_ms - rules.timestamp_before_max_ms}, "
-        f"{now_ms + rules.timestamp_after_max_ms}].",
+        f"{now_ms + rules.timestamp_after_max_ms}]."
     )

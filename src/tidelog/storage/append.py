@@ -213,6 +213,8 @@ def make_room(log: Log, size: int, max_timestamp: int, base_offset: int, last_of
             f"A batch of {size} bytes is larger than segment.bytes ({config.segment_bytes}).",
         )
     segment = log.active_segment
+    if log.is_closed:
+        raise StorageFailure(f"{log.topic_partition} is closed.")
     try:
         if segment.bytes_max == 0:
             log.prepare_active_segment()

@@ -19,6 +19,7 @@ from tidelog.storage.files import (
     SWAP_SUFFIX,
     TXN_INDEX_SUFFIX,
     offset_of_name,
+    remove_if_present,
 )
 from tidelog.storage.scan import SegmentScan
 
@@ -89,7 +90,12 @@ def tidy_directory(path: str, listing: DirectoryListing) -> DirectoryListing:
             doomed += names
         else:
             doomed = [name for name in doomed if offset_of_name(name) != offset or name.endswith(DELETED_SUFFIX)]
-            doomed += _covered_by_swap(path, offset, log_name, listing)
+            for name in _covered_by_swap(path, offset, log_name, listing):
+                os.unlink(os.path.join(path, name))
+            if offset in listing.logs:
+                # The replaced segment is still there: none of its indexes may outlive it.
+                for kind in SEGMENT_SUFFIXES[1:]:
+                    remove_if_present(os.path.join(path, f"{offset:020d}{kind}"))
             for name in sorted(names, key=lambda name: name == log_name):
                 os.replace(os.path.join(path, name), os.path.join(path, name[: -len(SWAP_SUFFIX)]))
             logger.info("finished replacing segments by %s/%s", path, log_name)

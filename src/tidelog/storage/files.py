@@ -11,7 +11,10 @@ import os
 import resource
 import threading
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tidelog.codec.buffers import Buffer
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -135,7 +138,7 @@ def write_whole(path: str, content: bytes, *, sync: bool = False) -> None:
         sync_directory(os.path.dirname(path))
 
 
-def write_fully(fd: int, content: bytes | memoryview, position: int) -> None:
+def write_fully(fd: int, content: Buffer, position: int) -> None:
     """All of the content at the position; a disk that takes only a part raises OSError by the next attempt."""
     view = memoryview(content)
     while view:

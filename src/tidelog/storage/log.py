@@ -258,7 +258,13 @@ class Log:
 
     def read(self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool) -> LogRegion:
         """Batches from the one that holds `offset` on; empty when there is nothing below `upper_offset` yet."""
-        return read.read(self, offset, max_bytes, upper_offset, min_one_batch)
+        try:
+            return read.read(self, offset, max_bytes, upper_offset, min_one_batch)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError) -> StorageFailure:
+        return StorageFailure(f"{self.topic_partition} cannot be read: {error}")
 
     def position_of_upper(self, at: int, upper_offset: int) -> int:
         """Where the first batch that reaches `upper_offset` begins in a segment; its size when none does.
@@ -286,15 +292,24 @@ class Log:
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         """Aborted transactions with data in [start, end)."""
-        return read.aborted_transactions(self, start, end)
+        try:
+            return read.aborted_transactions(self, start, end)
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at this timestamp or later."""
-        return read.offset_for_timestamp(self, timestamp)
+        try:
+            return read.offset_for_timestamp(self, timestamp)
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp."""
-        return read.max_timestamp_offset(self)
+        try:
+            return read.max_timestamp_offset(self)
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
         """The largest epoch up to this one and where it ends; None when the log cannot tell."""
@@ -312,12 +327,15 @@ class Log:
         old = self.active_segment
         if old.size == 0 and old.base_offset == base:
             return old
+        new = Segment(self.directory, base, created_ms=self.now_ms(), fresh=True)
         try:
-            new = Segment.create(self.directory, base, self.now_ms())
+            new.create_files()
+            self.take_snapshot(base)
+            old.become_closed()
         except OSError as error:
+            # An empty segment left behind would look like the end of the log once the old one has grown.
+            new.delete()
             raise StorageFailure(f"{self.topic_partition} cannot begin a new segment: {error}") from error
-        self.take_snapshot(base)
-        old.become_closed()
         self.segments.append(new)
         self.active_segment = new
         self._directory_unsynced = True
@@ -429,12 +447,14 @@ class Log:
         if clean:
             self._save_for_clean_open()
         self.is_closed = True
+        self.active_segment.bytes_max = 0
         for segment in self.segments:
             segment.release()
 
     def _save_for_clean_open(self) -> None:
         self.flush()
         active = self.active_segment
+        active.cut_failed_write()
         active.largest_timestamp()
         active.load_offset_index()
         active.close_indexes()

@@ -72,7 +72,7 @@ def _cut_to(segment: Segment, position: int, max_bytes: int, batch_size: int) ->
     if max_bytes <= batch_size:
         return max_bytes
     boundary = segment.load_offset_index().boundary_at_or_before(position + max_bytes)
-    return boundary - position if boundary > position else max_bytes
+    return boundary - position if boundary >= position + batch_size else max_bytes
 
 
 def upper_bound_offset(log: Log, region: LogRegion) -> int:

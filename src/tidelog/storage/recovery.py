@@ -88,7 +88,7 @@ def load_log(
             end = _find_log_end(segments, hint)
         except CorruptLog as problem:
             logger.warning("not cleanly stopped after all: %s", problem.message)
-            recovery_point = min(recovery_point, segments[-1].base_offset)
+            recovery_point = min(recovery_point, segments[-2 if len(segments) > 1 else -1].base_offset)
     start = segments[0].base_offset if log_start_offset is None else max(log_start_offset, segments[0].base_offset)
     if end is not None:
         _load_producer_state(directory, segments, state, snapshots, end, now_ms)
@@ -104,7 +104,10 @@ def _find_log_end(segments: list[Segment], hint: LogHint | None) -> int:
     active = segments[-1]
     if hint is not None and hint.active_base_offset == active.base_offset and hint.active_size_bytes == active.size:
         return hint.log_end_offset
-    return active.find_end()
+    end = active.find_end()
+    if active.size == 0 and len(segments) > 1 and segments[-2].find_end() > end:
+        raise CorruptLog(f"{active.path} is empty and begins before the end of the segment before it")
+    return end
 
 
 def load_leader_epochs(directory: str, segments: list[Segment]) -> LeaderEpochs:
@@ -217,6 +220,12 @@ def _recover(
             _cut(segment, end, recovery_point, problem)
         elif later:
             if end > later[0].base_offset:
+                if not any(other.size for other in later):
+                    # Left by a roll that did not happen after all.
+                    for other in later:
+                        other.delete()
+                    del segments[at + 1 :]
+                    break
                 raise CorruptLog(f"{segment.path} ends at offset {end}, behind the beginning of the next segment")
             segment.become_closed()
             end = max(end, later[0].base_offset)

@@ -11,7 +11,7 @@ import logging
 import os
 from contextlib import suppress
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, CorruptBatch, decode_header
 from tidelog.storage.errors import CorruptIndex, CorruptLog
@@ -27,12 +27,16 @@ from tidelog.storage.files import (
     OpenFile,
     file_stem,
     remove_if_present,
+    write_fully,
 )
 from tidelog.storage.offset_index import ENTRY as INDEX_ENTRY
 from tidelog.storage.offset_index import UNSAVED_ENTRIES_MAX, OffsetIndex, read_last_entry
 from tidelog.storage.scan import SegmentScan
 from tidelog.storage.time_index import TimeIndex
 from tidelog.storage.txn_index import TxnIndex
+
+if TYPE_CHECKING:
+    from tidelog.codec.buffers import Buffer
 
 UNKNOWN: Final = -2
 """A timestamp nobody has looked up yet; -1 is "none"."""
@@ -115,11 +119,14 @@ class Segment:
     def create(cls, directory: str, base_offset: int, now_ms: int, *, suffix: str = "") -> Segment:
         """An empty segment with an empty log file; whatever a crash left under these names is gone."""
         segment = cls(directory, base_offset, created_ms=now_ms, suffix=suffix, fresh=True)
-        for kind in SEGMENT_SUFFIXES[1:]:
-            remove_if_present(segment._path(kind))
-        segment.file = OpenFile(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        RESIDENT_FILES.admit(segment)
+        segment.create_files()
         return segment
+
+    def create_files(self) -> None:
+        for kind in SEGMENT_SUFFIXES[1:]:
+            remove_if_present(self._path(kind))
+        self.file = OpenFile(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        RESIDENT_FILES.admit(self)
 
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}, {self.size} bytes)"
@@ -201,6 +208,17 @@ class Segment:
         self.size = position + size
         self._last_batch = (position, base_offset, size)
         self._last_offset = last_offset
+
+    def append(self, batch: Buffer, header: BatchHeader) -> None:
+        """Write a batch as it is behind the last one; for segments that are built aside (compaction), OSError when the
+        disk refuses."""
+        write_fully(self.open_file().fd, batch, self.size)
+        self.index_header(self.size, header)
+
+    def cut_failed_write(self) -> None:
+        """Make the file as long as the segment says it is, if a failed write could not be undone at the time."""
+        if self.file is not None and os.fstat(self.file.fd).st_size != self.size:
+            os.ftruncate(self.file.fd, self.size)
 
     def prepare_append(self) -> None:
         """Load what appends need; once per open, or after the segment became active again."""
@@ -372,6 +390,8 @@ class Segment:
         try:
             entry = read_last_entry(self.offset_index.path, INDEX_ENTRY.size)
             start = INDEX_ENTRY.unpack(entry)[1] if entry else 0
+            if start >= self.size:
+                start = 0
         except (CorruptIndex, FileNotFoundError):
             start = 0
         scan = SegmentScan(self.path, self.base_offset, start=start)

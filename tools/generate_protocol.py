@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from tools.protocol.jars import JarsUnavailable, read_messages  # noqa: E402
-from tools.protocol.modules import emit_schemas, generate  # noqa: E402
+from tools.protocol.modules import emit_schemas, generate, prepare  # noqa: E402
 
 KAFKA_VERSION = "4.3.1"
 GENERATED = Path("src/tidelog/protocol/generated")
@@ -26,6 +26,7 @@ SCHEMAS = Path("tests/unit/protocol/schemas.json")
 
 def expected_files() -> dict[Path, str]:
     messages = read_messages(KAFKA_VERSION)
+    prepare(messages)
     files = {GENERATED / name: text for name, text in generate(messages, KAFKA_VERSION).items()}
     files[SCHEMAS] = emit_schemas(messages)
     return files

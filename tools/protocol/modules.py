@@ -29,22 +29,32 @@ def module_name(message: Message) -> str:
 
 
 def generate(messages: list[Message], version: str) -> dict[str, str]:
-    """Every generated module by file name."""
+    """Every generated module by file name; `messages` must have been prepared."""
     header = HEADER.format(version=version)
-    modules: dict[str, list[Message]] = {}
-    for message in sorted(messages, key=lambda each: (each.kind == "response", each.name)):
-        modules.setdefault(module_name(message), []).append(message)
-    files = {f"{name}.py": header + _emit_module(members) for name, members in sorted(modules.items())}
+    files = {f"{name}.py": header + _emit_module(members) for name, members in _by_module(messages).items()}
     files["api_keys.py"] = header + _emit_api_keys(messages)
     files["__init__.py"] = header
     return files
 
 
+def prepare(messages: list[Message]) -> None:
+    """Names the classes and drops the fields that no version has any more."""
+    for members in _by_module(messages).values():
+        uses = Counter(struct.name for message in members for struct in message.structs)
+        for message in members:
+            for struct in message.structs:
+                struct.class_name = struct.name if uses[struct.name] == 1 else message.name + struct.name
+                struct.fields = [field for field in struct.fields if field.versions & struct.versions]
+
+
+def _by_module(messages: list[Message]) -> dict[str, list[Message]]:
+    modules: dict[str, list[Message]] = {}
+    for message in sorted(messages, key=lambda each: (each.kind == "response", each.name)):
+        modules.setdefault(module_name(message), []).append(message)
+    return dict(sorted(modules.items()))
+
+
 def _emit_module(messages: list[Message]) -> str:
-    _name_classes(messages)
-    for message in messages:
-        for struct in message.structs:
-            struct.fields = [field for field in struct.fields if field.versions & struct.versions]
     source = Source()
     for message in messages:
         for struct in message.structs:
@@ -54,13 +64,6 @@ def _emit_module(messages: list[Message]) -> str:
             emit_read(source, message, struct)
             emit_write(source, message, struct)
     return "\n".join([*_emit_imports(source, messages), *source.lines]).rstrip() + "\n"
-
-
-def _name_classes(messages: list[Message]) -> None:
-    uses = Counter(struct.name for message in messages for struct in message.structs)
-    for message in messages:
-        for struct in message.structs:
-            struct.class_name = struct.name if uses[struct.name] == 1 else message.name + struct.name
 
 
 def _emit_imports(source: Source, messages: list[Message]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct as Format
 from struct import error as struct_error
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.errors import UnencodableValue, UnsupportedVersion
 from tidelog.protocol.hot_fetch_request import (
@@ -29,13 +29,43 @@ from tidelog.protocol.wire import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Protocol
 
     from tidelog.protocol.wire import NodeEndpoint
 
     TopicKey = str | bytes
     """Name up to version 12, topic id from 13 on."""
 
-__all__ = ["FetchRequest", "FetchedPartition", "decode_fetch", "encode_fetch_response"]
+    class Region(Protocol):
+        """Records that are read only when they are sent."""
+
+        size: int
+
+    class FetchedPartition(Protocol):
+        """What a response says about one partition."""
+
+        @property
+        def error_code(self) -> int: ...
+        @property
+        def high_watermark(self) -> int: ...
+        @property
+        def last_stable_offset(self) -> int: ...
+        @property
+        def log_start_offset(self) -> int: ...
+        @property
+        def aborted_transactions(self) -> Sequence[tuple[int, int]] | None:
+            """Producer id and first offset of each; None (null) unless the fetch is read_committed."""
+
+        @property
+        def diverging_epoch(self) -> tuple[int, int] | None:
+            """Epoch and its end offset, for a follower whose log parts from this one; told from version 12 on."""
+
+        @property
+        def region(self) -> Region | bytes | bytearray | memoryview | None:
+            """The records; None when there are none."""
+
+
+__all__ = ["FetchRequest", "decode_fetch", "encode_fetch_response"]
 
 ENDPOINTS_FROM = 16
 _UNKNOWN = (-1, -1)
@@ -51,36 +81,6 @@ _pack_fixed_v4 = Format(">ihqqi").pack
 _pack_fixed_v5 = Format(">ihqqqi").pack
 _pack_fixed_v12 = Format(">ihqqqB").pack
 _pack_whole_v12 = Format(">ihqqqBiB").pack
-
-
-class Region(Protocol):
-    """Records that are read only when they are sent."""
-
-    size: int
-
-
-class FetchedPartition(Protocol):
-    """What a response says about one partition."""
-
-    @property
-    def error_code(self) -> int: ...
-    @property
-    def high_watermark(self) -> int: ...
-    @property
-    def last_stable_offset(self) -> int: ...
-    @property
-    def log_start_offset(self) -> int: ...
-    @property
-    def aborted_transactions(self) -> Sequence[tuple[int, int]] | None:
-        """Producer id and first offset of each; None (null) unless the fetch is read_committed."""
-
-    @property
-    def diverging_epoch(self) -> tuple[int, int] | None:
-        """Epoch and its end offset, for a follower whose log parts from this one; told from version 12 on."""
-
-    @property
-    def region(self) -> Region | bytes | bytearray | memoryview | None:
-        """The records; None when there are none."""
 
 
 def encode_fetch_response(

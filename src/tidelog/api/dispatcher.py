@@ -57,9 +57,7 @@ class Dispatcher:
         """Answers one request. Raises CloseConnection for a frame that cannot be answered."""
         started_s = perf_counter()
         api_key, version = _KEY_VERSION.unpack_from(frame, start)
-        route = self._routes.get(api_key)
-        if route is None:
-            route = self._load_route(api_key, version)
+        route = self._routes.get(api_key) or self._load_route(api_key, version)
         if not route.api.min_version <= version <= route.api.max_version:
             return self._refuse_version(frame, start, api_key, version)
         try:

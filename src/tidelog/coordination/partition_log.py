@@ -13,7 +13,7 @@ from tidelog.coordination.log import LoadedBatch, LoadedRecord
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from tidelog.partitions.partition import Partition
-from tidelog.records.batch import decode_header, iterate_headers
+from tidelog.records.batch import iterate_headers
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.control import decode_end_txn_marker
 from tidelog.records.record import iterate_records
@@ -66,9 +66,7 @@ class PartitionLog:
         )
         if len(batch) > partition.config.max_message_bytes:
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
-        partition.log.append_as_leader(batch, decode_header(batch), partition.leader_epoch, timestamp_ms)
-        end_offset: int = partition.log.log_end_offset
-        partition.appended()
+        end_offset = partition.append_own(batch, timestamp_ms).last_offset + 1
         if partition.high_watermark < end_offset and self._on_commit is not None:
             partition.commit_waiters.append((end_offset, cast("DelayedProduce", self)))
         return end_offset

@@ -14,6 +14,7 @@ from tidelog.config.topic import TopicConfig
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.partitions.core.leader import LeaderState
+from tidelog.partitions.flushing import Flushing, TimedExecutor
 from tidelog.partitions.rules import produce_rules
 from tidelog.records.batch import decode_header
 from tidelog.records.validation import prepare_produced
@@ -24,16 +25,14 @@ if TYPE_CHECKING:
     from tidelog.partitions.delayed import DelayedFetch, DelayedProduce
     from tidelog.telemetry.metrics import TopicMetrics
 
-RequestFlush = Callable[["Partition"], None]
-
 
 class Partition:
     __slots__ = (
         "_config",
         "_leader",
-        "_request_flush",
+        "_executor",
+        "_flushing",
         "_rules",
-        "_waits_for_flush",
         "commit_waiters",
         "failure",
         "fetch_waiters",
@@ -55,7 +54,7 @@ class Partition:
         leader: LeaderState,
         config: TopicConfig,
         metrics: TopicMetrics,
-        request_flush: RequestFlush,
+        executor: TimedExecutor,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -70,7 +69,8 @@ class Partition:
         self.watchers: list[Callable[[], None]] = []
         """Called on every move of the high watermark: the coordinators that live on this partition."""
         self._leader = leader
-        self._request_flush = request_flush
+        self._executor = executor
+        self._flushing: Flushing | None = None
         self.config = config
 
     def __str__(self) -> str:
@@ -88,12 +88,19 @@ class Partition:
     def config(self, config: TopicConfig) -> None:
         self._config = config
         self._rules = produce_rules(config)
-        self._waits_for_flush = config.tidelog_flush == "ack"
         self.log.update_config(config)
+        if self._flushing is not None:
+            self._flushing.stop()
+        self._flushing = Flushing(self, config, self._executor) if Flushing.is_needed(config) else None
 
     @property
     def leader(self) -> LeaderState:
         return self._leader
+
+    def become_leader(self, leader: LeaderState) -> None:
+        """A new leader epoch or another in-sync set; what waits for the high watermark goes on waiting."""
+        self._leader = leader
+        self._high_watermark_moved()
 
     @property
     def leader_epoch(self) -> int:
@@ -123,7 +130,7 @@ class Partition:
             metrics.records_in += header.record_count
             metrics.batches_in += 1
             metrics.bytes_in += len(validated)
-        self.appended()
+        self.appended(now_ms)
         return result
 
     def append_own(self, batch: bytes, now_ms: int) -> AppendResult:
@@ -131,13 +138,13 @@ class Partition:
         if self.failure is not None:
             raise self.failure
         result = self.log.append_as_leader(batch, decode_header(batch), self._leader.leader_epoch, now_ms)
-        self.appended()
+        self.appended(now_ms)
         return result
 
-    def appended(self) -> None:
-        """The log has grown: sync it or move the high watermark at once."""
-        if self._waits_for_flush:
-            self._request_flush(self)
+    def appended(self, now_ms: int) -> None:
+        """The log has grown: move the high watermark, at once or when the flush settings allow it."""
+        if self._flushing is not None:
+            self._flushing.appended(now_ms)
         else:
             self.local_end_reached(self.log.log_end_offset)
 
@@ -169,6 +176,8 @@ class Partition:
         self._release_waiters()
 
     def _release_waiters(self) -> None:
+        if self._flushing is not None:
+            self._flushing.stop()
         waiting, self.commit_waiters = self.commit_waiters, []
         for _, waiter in waiting:
             waiter.partition_gone(self)

@@ -10,14 +10,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidelog.config.topic import TopicConfig
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.model.ids import ZERO_TOPIC_ID
-from tidelog.partitions.partition import Partition, RequestFlush
+from tidelog.model.ids import ZERO_TOPIC_ID, TopicPartition
+from tidelog.partitions.core.leader import LeaderState
+from tidelog.partitions.flushing import TimedExecutor
+from tidelog.partitions.partition import Partition
+from tidelog.storage.partition_metadata import read_partition_metadata
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics, PartitionSample
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
+    from tidelog.metadata.delta import MetadataDelta
+    from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
+    from tidelog.storage.log import Log
     from tidelog.storage.log_directory import LogDirectory
 
 logger = get_logger("tidelog.partitions")
@@ -28,25 +35,117 @@ TopicKey = str | bytes
 
 class PartitionTable:
     def __init__(
-        self,
-        *,
-        node_id: int,
-        directory: LogDirectory,
-        config: BrokerConfig,
-        metrics: NodeMetrics,
-        request_flush: RequestFlush,
+        self, *, config: BrokerConfig, directory: LogDirectory, metrics: NodeMetrics, executor: TimedExecutor
     ) -> None:
-        self._node_id = node_id
-        self._directory = directory
+        """`config` as the node was started with it; settings changed at run time come with the image."""
         self._config = config
+        self._node_id = config.node_id
+        self._directory = directory
         self._metrics = metrics
-        self._request_flush = request_flush
+        self._executor = executor
         self._by_topic: dict[TopicKey, dict[int, Partition]] = {}
         """Every topic twice: under its name and under its id."""
+        self._offline: dict[tuple[TopicKey, int], BrokerError] = {}
+        """Partitions whose log could not be opened, and why; under name and id alike."""
 
     @property
     def directory_path(self) -> Path:
         return self._directory.path
+
+    # -- following the metadata ------------------------------------------------------------------------------------
+
+    def load(self, image: MetadataImage) -> None:
+        """Opens the log of every replica the image gives this node."""
+        config = image.broker_config(self._config)
+        for topic in image.topics.values():
+            self._open_topic(topic, topic.partitions, config)
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        config = image.broker_config(self._config)
+        for topic in delta.topics_deleted:
+            self._delete_topic(topic)
+        for topic in delta.topics_created:
+            self._open_topic(topic, topic.partitions, config)
+        for name, indexes in delta.partitions_changed.items():
+            changed = image.topics[name]
+            self._open_topic(changed, {index: changed.partitions[index] for index in indexes}, config)
+        reconfigured = image.topics if delta.broker_configs_changed else delta.topic_configs_changed
+        for name in reconfigured:
+            topic_config = image.topics[name].effective_config(config)
+            for partition in self._by_topic.get(name, {}).values():
+                partition.config = topic_config
+
+    def _open_topic(self, topic: TopicImage, states: dict[int, PartitionState], config: BrokerConfig) -> None:
+        topic_config = topic.effective_config(config)
+        for index, state in states.items():
+            if self._node_id not in state.replicas:
+                continue
+            try:
+                self._become_replica(topic, index, state, topic_config)
+            except (BrokerError, OSError) as error:
+                failure = error if isinstance(error, BrokerError) else None
+                self._set_offline(topic, index, failure or BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+
+    def _set_offline(self, topic: TopicImage, index: int, failure: BrokerError) -> None:
+        logger.error("partition is offline", partition=f"{topic.name}-{index}", reason=failure.message)
+        self._offline[topic.name, index] = self._offline[topic.topic_id, index] = failure
+
+    def _become_replica(self, topic: TopicImage, index: int, state: PartitionState, config: TopicConfig) -> None:
+        """Takes on a partition or a new role in one this node holds already."""
+        by_index = self._by_topic.setdefault(topic.name, {})
+        self._by_topic[topic.topic_id] = by_index
+        known = by_index.get(index)
+        log = known.log if known is not None else self._open_log(topic, index, config)
+        leader = LeaderState(
+            node_id=self._node_id,
+            leader_epoch=state.leader_epoch,
+            in_sync=frozenset(state.isr) | {self._node_id},
+            replica_count=len(state.replicas),
+            high_watermark=known.high_watermark if known is not None else log.log_start_offset,
+        )
+        # What a restart finds in the log survived it: the node counts as holding all of it.
+        leader.replica_reached(self._node_id, log.log_end_offset)
+        if known is not None:
+            known.become_leader(leader)
+            return
+        by_index[index] = Partition(
+            topic=topic.name,
+            index=index,
+            topic_id=topic.topic_id,
+            log=log,
+            leader=leader,
+            config=config,
+            metrics=self._metrics.topic(topic.name),
+            executor=self._executor,
+        )
+
+    def _open_log(self, topic: TopicImage, index: int, config: TopicConfig) -> Log:
+        topic_partition = TopicPartition(topic.name, index)
+        path = self._directory.partition_path(topic_partition)
+        found_id = read_partition_metadata(str(path))
+        if found_id is not None and found_id != topic.topic_id:
+            # A topic of this name was deleted, and a crash came before its directory went.
+            logger.warning("removing the log of a deleted topic of the same name", partition=topic_partition)
+            self._directory.delete_log(topic_partition)
+        return self._directory.open_log(
+            topic_partition,
+            config,
+            topic_id=topic.topic_id,
+            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+        )
+
+    def _delete_topic(self, topic: TopicImage) -> None:
+        partitions = self._by_topic.pop(topic.topic_id, {})
+        if self._by_topic.get(topic.name) is partitions:
+            del self._by_topic[topic.name]
+        for partition in partitions.values():
+            partition.retire()
+        self._offline = {
+            key: error for key, error in self._offline.items() if key[0] not in (topic.name, topic.topic_id)
+        }
+        for index in topic.partitions:
+            self._directory.delete_log(TopicPartition(topic.name, index))
+        self._metrics.forget_topic(topic.name)
 
     # -- finding ---------------------------------------------------------------------------------------------------
 
@@ -58,16 +157,20 @@ class PartitionTable:
         partitions = self._by_topic.get(topic_key)
         return None if partitions is None else partitions.get(index)
 
-    def knows(self, topic_key: TopicKey) -> bool:
-        return topic_key in self._by_topic
-
-    def get(self, topic: str, index: int) -> Partition | None:
-        return self.find_partition(topic, index)
+    def missing(self, topic_key: TopicKey, index: int) -> BrokerError:
+        """Why `find_partition` found nothing."""
+        failure = self._offline.get((topic_key, index))
+        if failure is not None:
+            return failure
+        if isinstance(topic_key, bytes) and topic_key not in self._by_topic:
+            return BrokerError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def require(self, topic: str, index: int) -> Partition:
+        """The partition, fit to be used; BrokerError otherwise."""
         partition = self.find_partition(topic, index)
         if partition is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise self.missing(topic, index)
         if partition.failure is not None:
             raise partition.failure
         return partition
@@ -78,7 +181,18 @@ class PartitionTable:
                 yield from partitions.values()
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return sum(len(partitions) for key, partitions in self._by_topic.items() if isinstance(key, str))
+
+    # -- keeping ---------------------------------------------------------------------------------------------------
+
+    def delete_records(self, partition: Partition, before_offset: int) -> int:
+        """Moves the start of a log forward, so that it stays there after a crash; returns where it is now."""
+        partition.log.delete_records_before(before_offset)
+        self._directory.write_log_starts()
+        return partition.log.log_start_offset
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return {partition.topic_partition: partition.high_watermark for partition in self}
 
     def sample(self) -> Iterator[PartitionSample]:
         for partition in self:

@@ -200,6 +200,11 @@ class LogDirectory:
         sync_directory(str(self.path))
         self._deleted.append(doomed)
 
+    @property
+    def has_deleted(self) -> bool:
+        """Whether `remove_deleted` has anything to do."""
+        return bool(self._deleted)
+
     def remove_deleted(self) -> int:
         """Remove the files of deleted logs, and of those a crash left half removed; how many directories went."""
         removed = 0

@@ -21,7 +21,7 @@ def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> Alte
                 code = ErrorCode.NONE
                 if directory.path != own:
                     code = ErrorCode.LOG_DIR_NOT_FOUND
-                elif context.services.partitions.get(topic.name, index) is None:
+                elif context.services.partitions.find_partition(topic.name, index) is None:
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 results.setdefault(topic.name, []).append(
                     AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)

@@ -37,5 +37,4 @@ def _delete(context: RequestContext, topic: str, index: int, offset: int) -> int
     target = partition.high_watermark if offset == HIGH_WATERMARK else offset
     if not 0 <= target <= partition.high_watermark:
         raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    partition.log.delete_records_before(target)
-    return partition.log.log_start_offset
+    return context.services.partitions.delete_records(partition, target)

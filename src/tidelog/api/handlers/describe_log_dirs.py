@@ -24,7 +24,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
     else:
         for topic in request.topics:
             for index in topic.partitions:
-                found = table.get(topic.topic, index)
+                found = table.find_partition(topic.topic, index)
                 if found is not None:
                     chosen.setdefault(topic.topic, []).append(found)
     space = os.statvfs(table.directory_path)

@@ -28,13 +28,13 @@ def handle(context: RequestContext, request: DescribeProducersRequest) -> Descri
                 answer.active_producers = [
                     ProducerState(
                         producer_id=entry.producer_id,
-                        producer_epoch=entry.producer_epoch,
+                        producer_epoch=entry.epoch,
                         last_sequence=entry.last_sequence,
                         last_timestamp=entry.last_timestamp,
                         coordinator_epoch=entry.coordinator_epoch,
-                        current_txn_start_offset=entry.current_txn_first_offset,
+                        current_txn_start_offset=-1 if entry.txn_first_offset is None else entry.txn_first_offset,
                     )
-                    for entry in partition.log.producer_state.active_producers()
+                    for entry in partition.log.producer_state
                 ]
             answers.append(answer)
         topics.append(TopicResponse(name=topic.name, partitions=answers))

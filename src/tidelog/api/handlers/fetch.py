@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from tidelog.api.context import RequestContext
-from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.errors import BrokerError
 from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.reply import Buffers, PendingReply
 from tidelog.partitions.delayed import DelayedFetch
@@ -71,9 +71,7 @@ class _Fetch:
         self._session = sessions.resume(request.session_id, request.session_epoch, self._uses_topic_ids, now_ms)
         self._is_incremental = True
         forgotten: list[tuple[TopicKey, int]] = [
-            (_topic_key(name, topic_id), index)
-            for name, topic_id, indexes in request.forgotten
-            for index in indexes
+            (_topic_key(name, topic_id), index) for name, topic_id, indexes in request.forgotten for index in indexes
         ]
         self._session.update(asked, forgotten)
         return list(self._session.targets.values())
@@ -86,12 +84,13 @@ class _Fetch:
         left_bytes = self._max_bytes
         found_bytes = 0
         must_answer = is_last_chance
-        find = self._context.services.partitions.find_partition
+        partitions = self._context.services.partitions
+        find = partitions.find_partition
         isolation_level = self._request.isolation_level
         for target in self._targets:
             partition = find(target.topic_key, target.partition)
             if partition is None:
-                answer = PartitionAnswer(self._unknown_partition_code(target))
+                answer = PartitionAnswer(partitions.missing(target.topic_key, target.partition).code)
             else:
                 answer = read_partition(partition, target, isolation_level, left_bytes, found_bytes == 0)
             if answer.error_code or answer.diverging_epoch is not None:
@@ -104,11 +103,6 @@ class _Fetch:
         if not must_answer and found_bytes < self._request.min_bytes:
             return None
         return self._respond(answers)
-
-    def _unknown_partition_code(self, target: FetchTarget) -> ErrorCode:
-        if self._uses_topic_ids and not self._context.services.partitions.knows(target.topic_key):
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _respond(self, answers: list[tuple[FetchTarget, PartitionAnswer]]) -> Buffers:
         session = self._session

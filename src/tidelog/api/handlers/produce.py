@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.api.context import RequestContext
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply
 from tidelog.partitions.delayed import DelayedProduce
 from tidelog.partitions.partition import Partition
@@ -15,24 +16,26 @@ from tidelog.protocol.hot_produce import PartitionResult, decode_produce, encode
 if TYPE_CHECKING:
     from tidelog.protocol.hot_produce import TopicResult
 
-TOPIC_IDS_FROM_VERSION = 13
-
 
 def handle_frame(context: RequestContext, frame: bytes, position: int) -> Buffers | PendingReply | None:
     version = context.version
     _, acks, timeout_ms, topics = decode_produce(frame, position, version)
     services = context.services
     now_ms = services.now_ms()
-    find_topic = services.partitions.find_topic
+    table = services.partitions
     has_error = False
     uncommitted: list[tuple[Partition, int, PartitionResult]] = []
     answer: list[TopicResult] = []
     for name, topic_id, batches in topics:
-        partitions = find_topic(name, topic_id)
+        partitions = table.find_topic(name, topic_id)
         results: list[PartitionResult] = []
         for index, records in batches:
             try:
-                partition = _writable(partitions, index, version, acks)
+                partition = None if partitions is None else partitions.get(index)
+                if partition is None:
+                    raise table.missing(name if name is not None else topic_id or ZERO_TOPIC_ID, index)
+                if not -1 <= acks <= 1:
+                    raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS)
                 appended = partition.append(records, acks=acks, api_version=version, now_ms=now_ms)
                 result = PartitionResult(
                     index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset
@@ -53,17 +56,6 @@ def handle_frame(context: RequestContext, frame: bytes, position: int) -> Buffer
     if uncommitted:
         return _reply_when_committed(context, answer, uncommitted, timeout_ms)
     return [encode_produce_response(version, answer)]
-
-
-def _writable(partitions: dict[int, Partition] | None, index: int, version: int, acks: int) -> Partition:
-    if not -1 <= acks <= 1:
-        raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS)
-    partition = None if partitions is None else partitions.get(index)
-    if partition is not None:
-        return partition
-    if partitions is None and version >= TOPIC_IDS_FROM_VERSION:
-        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID)
-    raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _reply_when_committed(

@@ -1,0 +1,125 @@
+"""What must happen to logs without anyone asking: retention, compaction, checkpoints, forgetting old producers.
+
+Each chore has its own interval and runs on the event loop in small steps; compaction and the removal of files run in
+threads. A chore that fails is logged and tried again at its next turn: the node serves on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model.ids import TopicPartition
+from tidelog.storage.cleaner import LogCleaner
+from tidelog.storage.retention import apply_retention
+from tidelog.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
+    from tidelog.partitions.table import PartitionTable
+    from tidelog.storage.log_directory import LogDirectory
+    from tidelog.telemetry.metrics import NodeMetrics
+
+logger = get_logger("tidelog.maintenance")
+
+LOGS_PER_TURN = 50
+"""How many logs a chore looks at before it lets others run."""
+DELETED_CHECK_S = 1.0
+PRODUCER_EXPIRATION_CHECK_S = 600.0
+
+Chore = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Maintenance:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        table: PartitionTable,
+        directory: LogDirectory,
+        metrics: NodeMetrics,
+        executor: Executor,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._table = table
+        self._directory = directory
+        self._metrics = metrics
+        self._executor = executor
+        self._now_ms = now_ms
+        self._tasks: list[asyncio.Task[None]] = []
+        self._cleaner: LogCleaner | None = None
+
+    def start(self) -> None:
+        config = self._config
+        loop = asyncio.get_running_loop()
+        if config.log_cleaner_enable:
+            self._cleaner = LogCleaner(
+                self._directory,
+                executor=self._executor,
+                call_owner=loop.call_soon_threadsafe,
+                last_stable_offset=self._last_stable_offset,
+                now_ms=self._now_ms,
+            )
+            self._every(config.log_cleaner_backoff_ms / 1000, self._compact)
+        self._every(config.log_retention_check_interval_ms / 1000, self._retain)
+        self._every(config.replica_high_watermark_checkpoint_interval_ms / 1000, self._checkpoint)
+        self._every(PRODUCER_EXPIRATION_CHECK_S, self._expire_producers)
+        self._every(DELETED_CHECK_S, self._remove_deleted)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    def _every(self, interval_s: float, chore: Chore) -> None:
+        self._tasks.append(asyncio.ensure_future(self._repeat(max(interval_s, 0.01), chore)))
+
+    async def _repeat(self, interval_s: float, chore: Chore) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            try:
+                await chore()
+            except Exception:
+                logger.exception("a chore failed", chore=chore.__name__)
+
+    # -- chores ----------------------------------------------------------------------------------------------------
+
+    async def _retain(self) -> None:
+        for number, partition in enumerate(list(self._table)):
+            if partition.failure is None:
+                result = apply_retention(partition.log, partition.high_watermark, self._now_ms())
+                self._metrics.segments_deleted += result.segments
+            if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
+                await asyncio.sleep(0)
+
+    async def _compact(self) -> None:
+        assert self._cleaner is not None
+        loop = asyncio.get_running_loop()
+        while self._cleaner.maybe_start():
+            started_s = loop.time()
+            while self._cleaner.is_running:
+                await asyncio.sleep(0.02)
+            self._metrics.compactions += 1
+            self._metrics.compactions_seconds += loop.time() - started_s
+
+    def _last_stable_offset(self, topic_partition: TopicPartition) -> int | None:
+        partition = self._table.find_partition(topic_partition.topic, topic_partition.partition)
+        if partition is None or partition.failure is not None:
+            return None
+        return partition.last_stable_offset
+
+    async def _checkpoint(self) -> None:
+        self._directory.write_checkpoints(self._table.high_watermarks())
+
+    async def _expire_producers(self) -> None:
+        for number, partition in enumerate(list(self._table)):
+            partition.log.producer_state.remove_expired(self._now_ms())
+            if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
+                await asyncio.sleep(0)
+
+    async def _remove_deleted(self) -> None:
+        if self._directory.has_deleted:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._directory.remove_deleted)

@@ -1,0 +1,115 @@
+"""`python -m benchmarks`: Tidelog beside a real Apache Kafka on this machine, with the same clients.
+
+Starts are measured first, each with fresh processes in turn. Then both brokers run, and only one at a time has load:
+in every round each case runs on one and then on the other. Before the first round every case runs once in full on
+both, unmeasured, so that the JVM has compiled what it is measured by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
+from benchmarks.broker_process import BrokerProcess
+from benchmarks.figures import summarise
+from benchmarks.load_cases import LOAD_CASES, LoadCase
+from benchmarks.report import RESULTS, table, write_results
+from benchmarks.start_case import measure_start
+from benchmarks.tidelog_node import start_tidelog
+
+KINDS = ("kafka", "tidelog")
+START = "start"
+
+Rounds = dict[str, dict[str, list[float]]]
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
+    names = [START, *(case.name for case in LOAD_CASES)]
+    parser.add_argument("--case", action="append", choices=names, help="only this case (may be given several times)")
+    parser.add_argument("--only", choices=KINDS, help="only this broker; no ratios then")
+    parser.add_argument("--rounds", type=int, help="rounds of the load cases (default 3, quick 1)")
+    parser.add_argument(
+        "--quick", action="store_true", help="a fifth of the records, one round: minutes, not a verdict"
+    )
+    parser.add_argument("--results", type=Path, help=f"where the results are kept (default benchmarks/{RESULTS.name})")
+    parser.add_argument("--no-results", action="store_true", help="print the table and keep nothing")
+    parser.add_argument("--data", type=Path, help="directory for the brokers' data (default: a temporary one)")
+    return parser.parse_args()
+
+
+def keep(rounds: Rounds, kind: str, figures: dict[str, float]) -> None:
+    for name, value in figures.items():
+        rounds[kind][name].append(value)
+    say(f"  {kind:8}" + "  ".join(f"{name.partition('.')[2]}={value:.4g}" for name, value in figures.items()))
+
+
+def measure_starts(rounds: Rounds, kinds: list[str], count: int, directory: Path) -> None:
+    for number in range(count):
+        for kind in kinds:
+            say(f"start, round {number + 1} of {count}, {kind}")
+            place = directory / f"start-{kind}-{number}"
+            keep(rounds, kind, measure_start(kind, place))
+            shutil.rmtree(place)
+
+
+def measure_load(rounds: Rounds, kinds: list[str], cases: list[LoadCase], count: int, share: float, at: Path) -> None:
+    with ExitStack() as stack:
+        brokers: dict[str, BrokerProcess] = {}
+        for kind in kinds:
+            started = start_kafka(at / kind) if kind == "kafka" else start_tidelog(at / kind)
+            brokers[kind] = stack.enter_context(started)
+        for case in cases:
+            for kind, broker in brokers.items():
+                say(f"warm-up, {case.name}, {kind}")
+                case.run(broker, share)
+        for number in range(count):
+            for case in cases:
+                say(f"round {number + 1} of {count}, {case.name}")
+                for kind, broker in brokers.items():
+                    keep(rounds, kind, case.run(broker, share))
+        for kind, broker in brokers.items():
+            keep(rounds, kind, {"memory.loaded_mib": broker.rss_bytes() / 2**20})
+
+
+def main() -> int:
+    args = parse_arguments()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    try:
+        resolve_jars()
+    except MissingTool as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    kinds = [args.only] if args.only else list(KINDS)
+    wanted = args.case or [START, *(case.name for case in LOAD_CASES)]
+    cases = [case for case in LOAD_CASES if case.name in wanted]
+    share = 0.2 if args.quick else 1.0
+    count = args.rounds or (1 if args.quick else 3)
+    rounds: Rounds = {kind: defaultdict(list) for kind in kinds}
+    with tempfile.TemporaryDirectory(prefix="tidelog-bench-", dir=args.data) as directory:
+        if START in wanted:
+            measure_starts(rounds, kinds, 1 if args.quick else 2, Path(directory))
+        if cases:
+            measure_load(rounds, kinds, cases, count, share, Path(directory))
+    print(table(summarise(rounds)))
+    if not args.no_results:
+        options = {"rounds": str(count), "records": f"{share:.0%} of the full number", "cases": ", ".join(wanted)}
+        path = write_results(rounds, options, args.results or RESULTS)
+        say(f"kept in {path.parent.name}/{path.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

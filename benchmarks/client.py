@@ -1,0 +1,175 @@
+"""The load, each kind in a process of its own: `python -m benchmarks.client KIND ...` prints one JSON object.
+
+The same code and settings drive both brokers. What a client computes is not measured; only the broker's CPU, the time
+until everything is done, and latencies seen from outside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import struct
+import sys
+import time
+from typing import Any
+
+RECORDS_PER_CALL = 10_000
+LOCAL_QUEUE_RECORDS = 300_000
+"""How far the producer may run ahead of the broker, so that its own memory does not become the benchmark."""
+
+
+def percentile(sorted_values: list[float], share: float) -> float:
+    return sorted_values[min(len(sorted_values) - 1, int(len(sorted_values) * share))]
+
+
+def latency_figures(values_ms: list[float]) -> dict[str, float]:
+    values_ms.sort()
+    return {"p50_ms": percentile(values_ms, 0.50), "p99_ms": percentile(values_ms, 0.99)}
+
+
+def produce(args: argparse.Namespace) -> dict[str, Any]:
+    """librdkafka with batches of up to 1 MB."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": args.bootstrap,
+            "acks": args.acks,
+            "enable.idempotence": args.idempotent,
+            "batch.size": 1_000_000,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 2 * LOCAL_QUEUE_RECORDS,
+            "queue.buffering.max.kbytes": 2_000_000,
+        }
+    )
+    producer.list_topics(args.topic, timeout=30)
+    value = bytes(range(256)) * (args.size // 256 + 1)
+    messages = [{"value": value[: args.size]}] * RECORDS_PER_CALL
+    started = time.perf_counter()
+    for _ in range(args.records // RECORDS_PER_CALL):
+        while len(producer) > LOCAL_QUEUE_RECORDS:
+            producer.poll(0.001)
+        queued = producer.produce_batch(args.topic, messages, partition=0)
+        assert queued == RECORDS_PER_CALL, queued
+    assert producer.flush(120) == 0
+    return {"seconds": time.perf_counter() - started, "records": args.records}
+
+
+def consume(args: argparse.Namespace) -> dict[str, Any]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": args.bootstrap,
+            "group.id": "benchmark",
+            "enable.auto.commit": False,
+            # Without this the client stops fetching at 100,000 records in its queue and is measured itself.
+            "queued.min.messages": 1_000_000,
+            "queued.max.messages.kbytes": 2_000_000,
+        }
+    )
+    consumer.assign([TopicPartition(args.topic, 0, 0)])
+    started = time.perf_counter()
+    received = 0
+    while received < args.records:
+        for message in consumer.consume(num_messages=10_000, timeout=10):
+            assert message.error() is None, message.error()
+            received += 1
+        assert time.perf_counter() - started < 120, f"{received} of {args.records} records"
+    seconds = time.perf_counter() - started
+    consumer.close()
+    return {"seconds": seconds, "records": received}
+
+
+def one_at_a_time(args: argparse.Namespace) -> dict[str, Any]:
+    """One record, one request, wait for the answer; on a bare socket, so that no client's threads are in the way."""
+    from benchmarks.wire import Connection, NewRecord, build_batch
+    from tidelog.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+    batch = build_batch([NewRecord(b"v" * args.size)])
+    topic = TopicProduceData(name=args.topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+    request = ProduceRequest(acks=1, timeout_ms=10_000, topic_data=[topic])
+    values_ms = []
+    with Connection(args.port) as connection:
+        answer = connection.call(request, 9)
+        assert answer.responses[0].partition_responses[0].error_code == 0, answer
+        frame = connection.frame(0, 9, request.encode(9))
+        data = struct.pack(">i", len(frame)) + frame
+        for _ in range(args.records):
+            started = time.perf_counter()
+            connection.send_bytes(data)
+            connection.receive_frame()
+            values_ms.append((time.perf_counter() - started) * 1000)
+    return {"records": args.records, **latency_figures(values_ms)}
+
+
+def paced_producer(args: argparse.Namespace) -> dict[str, Any]:
+    """Records at a steady rate, each with the time at which it was handed to the client."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": args.bootstrap, "linger.ms": 0, "acks": "all"})
+    producer.list_topics(args.topic, timeout=30)
+    padding = b"v" * (args.size - 8)
+    started = time.perf_counter()
+    for number in range(args.records):
+        due = started + number / args.rate
+        while (wait := due - time.perf_counter()) > 0:
+            time.sleep(wait)
+        producer.produce(args.topic, time.monotonic_ns().to_bytes(8, "big") + padding, partition=0)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    return {"records": args.records}
+
+
+def timing_consumer(args: argparse.Namespace) -> dict[str, Any]:
+    """How old each record is when it arrives. Prints a line when it is waiting at the end of the partition."""
+    from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": args.bootstrap, "group.id": "benchmark", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(args.topic, 0, OFFSET_END)])
+    consumer.poll(1.0)
+    print("ready", flush=True)
+    values_ms: list[float] = []
+    idle_since = time.monotonic()
+    while len(values_ms) < args.records and time.monotonic() - idle_since < 20:
+        message = consumer.poll(0.5)
+        if message is None:
+            continue
+        assert message.error() is None, message.error()
+        now_ns = time.monotonic_ns()
+        idle_since = now_ns / 1e9
+        value = message.value()
+        assert value is not None
+        values_ms.append((now_ns - int.from_bytes(value[:8], "big")) / 1e6)
+    consumer.close()
+    assert len(values_ms) == args.records, f"{len(values_ms)} of {args.records} records arrived"
+    return {"records": args.records, **latency_figures(values_ms)}
+
+
+KINDS = {
+    "produce": produce,
+    "consume": consume,
+    "one-at-a-time": one_at_a_time,
+    "paced-producer": paced_producer,
+    "timing-consumer": timing_consumer,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--records", type=int, required=True)
+    parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--acks", default="1")
+    parser.add_argument("--rate", type=float, default=1000.0)
+    parser.add_argument("--idempotent", action="store_true")
+    args = parser.parse_args()
+    args.bootstrap = f"127.0.0.1:{args.port}"
+    json.dump(KINDS[args.kind](args), sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,104 @@
+"""What is measured, and what of it must hold against Apache Kafka: one line per figure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+EVEN = 0.05
+"""Clients and kernel make up most of some figures; a miss by less than this share is called even, not missed."""
+
+
+class Verdict(Enum):
+    OK = "ok"
+    EVEN = "even"
+    MISSED = "missed"
+    UNKNOWN = ""
+
+
+class Figure(NamedTuple):
+    key: str
+    """Case and quantity, as in the results file."""
+    title: str
+    unit: str
+    at_most: float | None = None
+    """Of the ratio Tidelog / Kafka."""
+    at_least: float | None = None
+
+    @property
+    def target(self) -> str:
+        if self.at_most is not None:
+            return f"<= {self.at_most:g}x"
+        return f">= {self.at_least:g}x" if self.at_least is not None else ""
+
+    def verdict(self, ratio: float | None) -> Verdict:
+        if ratio is None or (self.at_most is None and self.at_least is None):
+            return Verdict.UNKNOWN
+        limit = self.at_most if self.at_most is not None else self.at_least
+        assert limit is not None
+        excess = ratio / limit - 1 if self.at_most is not None else 1 - ratio / limit
+        if excess <= 0:
+            return Verdict.OK
+        return Verdict.EVEN if excess <= EVEN else Verdict.MISSED
+
+
+FIGURES = (
+    Figure("produce-100-16k.cpu_us", "produce 100 B, 16 KB batches (Java): broker CPU", "us/record", at_most=0.5),
+    Figure("produce-100-16k.rate", "produce 100 B, 16 KB batches (Java): throughput", "records/s", at_least=1),
+    Figure("produce-1k-16k.cpu_us", "produce 1 KB, 16 KB batches (Java): broker CPU", "us/record", at_most=0.5),
+    Figure("produce-1k-16k.rate", "produce 1 KB, 16 KB batches (Java): throughput", "records/s", at_least=1),
+    Figure(
+        "produce-idempotent.cpu_us", "idempotent acks=all, 100 B, 16 KB (Java): broker CPU", "us/record", at_most=0.5
+    ),
+    Figure("produce-idempotent.rate", "idempotent acks=all, 100 B, 16 KB (Java): throughput", "records/s", at_least=1),
+    Figure("produce-100-1m.cpu_us", "produce 100 B, 1 MB batches (librdkafka): broker CPU", "us/record", at_most=0.5),
+    Figure("produce-100-1m.rate", "produce 100 B, 1 MB batches (librdkafka): throughput", "records/s", at_least=1),
+    Figure("produce-1k-1m.cpu_us", "produce 1 KB, 1 MB batches (librdkafka): broker CPU", "us/record", at_most=0.5),
+    Figure("produce-1k-1m.rate", "produce 1 KB, 1 MB batches (librdkafka): throughput", "records/s", at_least=1),
+    Figure("consume-100.cpu_us", "consume 100 B (librdkafka): broker CPU", "us/record", at_most=0.7),
+    Figure("consume-100.rate", "consume 100 B (librdkafka): throughput", "records/s", at_least=1),
+    Figure("consume-1k.cpu_us", "consume 1 KB (librdkafka): broker CPU", "us/record", at_most=0.7),
+    Figure("consume-1k.rate", "consume 1 KB (librdkafka): throughput", "records/s", at_least=1),
+    Figure("one-at-a-time.p50_ms", "one record at a time, acks=1: p50", "ms", at_most=0.5),
+    Figure("one-at-a-time.p99_ms", "one record at a time, acks=1: p99", "ms", at_most=1),
+    Figure("one-at-a-time.cpu_us", "one record at a time, acks=1: broker CPU", "us/record", at_most=0.5),
+    Figure("end-to-end.p50_ms", "end to end at 1,000/s: p50", "ms", at_most=1),
+    Figure("end-to-end.p99_ms", "end to end at 1,000/s: p99", "ms", at_most=1),
+    Figure("end-to-end.cpu_us", "end to end at 1,000/s: broker CPU", "us/record"),
+    Figure("start.fresh_s", "start to first ack, fresh", "s", at_most=0.15),
+    Figure("start.cpu_s", "CPU of that start", "s"),
+    Figure("start.partitions_s", "1,000 partitions writable", "s", at_most=0.2),
+    Figure("start.clean_s", "start to first ack after a clean stop with 1,000 partitions", "s", at_most=0.15),
+    Figure("start.stop_s", "clean stop with 1,000 partitions", "s"),
+    Figure("memory.idle_mib", "RSS idle", "MiB"),
+    Figure("memory.loaded_mib", "RSS after the load", "MiB", at_most=0.1),
+)
+
+Samples = Mapping[str, Mapping[str, Sequence[float]]]
+"""Broker -> figure -> one value per round."""
+
+
+class Row(NamedTuple):
+    figure: Figure
+    tidelog: float | None
+    kafka: float | None
+    ratio: float | None
+    verdict: Verdict
+
+
+def summarise(samples: Samples) -> list[Row]:
+    """Medians over the rounds and their ratio, for every figure that was measured at all."""
+    rows = []
+    for figure in FIGURES:
+        tidelog, kafka = (_median(samples.get(kind, {}).get(figure.key)) for kind in ("tidelog", "kafka"))
+        if tidelog is None and kafka is None:
+            continue
+        ratio = tidelog / kafka if tidelog is not None and kafka else None
+        rows.append(Row(figure, tidelog, kafka, ratio, figure.verdict(ratio)))
+    return rows
+
+
+def _median(values: Sequence[float] | None) -> float | None:
+    return statistics.median(values) if values else None

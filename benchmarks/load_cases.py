@@ -1,0 +1,192 @@
+"""The cases that put load on a running broker; each returns CPU per record, records per second or latencies."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from benchmarks.apache_kafka import tool_command
+from benchmarks.broker_process import BrokerProcess, wait_until
+from benchmarks.wire import Connection
+from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.protocol.generated.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+SETTLE_S = 0.3
+"""A broker may finish work after its last answer; it counts."""
+TIMEOUT_S = 240.0
+
+_numbers = itertools.count()
+Figures = dict[str, float]
+
+
+class LoadCase(NamedTuple):
+    name: str
+    run: Callable[[BrokerProcess, float], Figures]
+    """Broker and the share of the full number of records to use."""
+
+
+def create_topic(broker: BrokerProcess) -> str:
+    name = f"bench-{next(_numbers)}"
+    with Connection(broker.port) as connection:
+        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        [result] = connection.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7).topics
+        assert result.error_code == 0, result
+        wait_until(lambda: log_end_offset(connection, name) == 0, f"{name} can be written")
+    return name
+
+
+def log_end_offset(connection: Connection, topic: str) -> int:
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])])
+    [answer] = connection.call(request, 7).topics[0].partitions
+    return int(answer.offset)
+
+
+def delete_topic(broker: BrokerProcess, name: str) -> None:
+    with Connection(broker.port) as connection:
+        connection.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000), 6)
+
+
+def check_count(broker: BrokerProcess, topic: str, records: int) -> None:
+    """A benchmark of lost records would be worthless."""
+    with Connection(broker.port) as connection:
+        found = log_end_offset(connection, topic)
+    assert found == records, f"{broker.kind} has {found} of {records} records"
+
+
+def client_command(broker: BrokerProcess, kind: str, topic: str, records: int, *options: str) -> list[str]:
+    fixed = ("--port", str(broker.port), "--topic", topic, "--records", str(records))
+    return [sys.executable, "-m", "benchmarks.client", kind, *fixed, *options]
+
+
+def run_client(broker: BrokerProcess, kind: str, topic: str, records: int, *options: str) -> dict[str, Any]:
+    command = client_command(broker, kind, topic, records, *options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{kind} against {broker.kind} failed: {done.stderr[-2000:]}")
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+class CpuMeter:
+    """Broker CPU between two moments, per record."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._broker = broker
+        self._before = broker.cpu_seconds()
+
+    def per_record_us(self, records: int) -> float:
+        time.sleep(SETTLE_S)
+        return (self._broker.cpu_seconds() - self._before) / records * 1e6
+
+
+def java_producer(broker: BrokerProcess, *, size: int, records: int, idempotent: bool = False) -> Figures:
+    """Kafka's ProducerPerformance with its batches of 16 KB."""
+    topic = create_topic(broker)
+    acks = ("acks=all", "enable.idempotence=true") if idempotent else ("acks=1", "enable.idempotence=false")
+    command = tool_command(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--bootstrap-server", broker.bootstrap, "--topic", topic, "--num-records", str(records)),
+        *("--record-size", str(size), "--throughput", "-1", "--command-property", "batch.size=16384", *acks),
+        heap="512M",
+    )
+    meter = CpuMeter(broker)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    cpu_us = meter.per_record_us(records)
+    rates = re.findall(r"records sent, ([\d.]+) records/sec", done.stdout)
+    if done.returncode != 0 or not rates:
+        raise RuntimeError(
+            f"ProducerPerformance against {broker.kind} failed: {done.stdout[-500:]}{done.stderr[-2000:]}"
+        )
+    check_count(broker, topic, records)
+    delete_topic(broker, topic)
+    return {"cpu_us": cpu_us, "rate": float(rates[-1])}
+
+
+def produce_and_consume(broker: BrokerProcess, *, size: int, records: int) -> tuple[Figures, Figures]:
+    """librdkafka writes with batches of 1 MB, then reads the same records."""
+    topic = create_topic(broker)
+    meter = CpuMeter(broker)
+    produced = run_client(broker, "produce", topic, records, "--size", str(size))
+    produce_figures = {"cpu_us": meter.per_record_us(records), "rate": records / produced["seconds"]}
+    check_count(broker, topic, records)
+    meter = CpuMeter(broker)
+    consumed = run_client(broker, "consume", topic, records)
+    consume_figures = {"cpu_us": meter.per_record_us(records), "rate": records / consumed["seconds"]}
+    delete_topic(broker, topic)
+    return produce_figures, consume_figures
+
+
+def librdkafka_case(size: int, full_records: int, label: str) -> Callable[[BrokerProcess, float], Figures]:
+    def run(broker: BrokerProcess, share: float) -> Figures:
+        records = max(10_000, int(full_records * share) // 10_000 * 10_000)
+        produced, consumed = produce_and_consume(broker, size=size, records=records)
+        figures = {f"produce-{label}-1m.{name}": value for name, value in produced.items()}
+        return figures | {f"consume-{label}.{name}": value for name, value in consumed.items()}
+
+    return run
+
+
+def java_case(
+    name: str, size: int, full_records: int, idempotent: bool = False
+) -> Callable[[BrokerProcess, float], Figures]:
+    def run(broker: BrokerProcess, share: float) -> Figures:
+        figures = java_producer(broker, size=size, records=int(full_records * share), idempotent=idempotent)
+        return {f"{name}.{key}": value for key, value in figures.items()}
+
+    return run
+
+
+def one_at_a_time(broker: BrokerProcess, share: float) -> Figures:
+    records = int(20_000 * share)
+    topic = create_topic(broker)
+    meter = CpuMeter(broker)
+    figures = run_client(broker, "one-at-a-time", topic, records)
+    cpu_us = meter.per_record_us(records)
+    delete_topic(broker, topic)
+    return {
+        "one-at-a-time.p50_ms": figures["p50_ms"],
+        "one-at-a-time.p99_ms": figures["p99_ms"],
+        "one-at-a-time.cpu_us": cpu_us,
+    }
+
+
+def end_to_end(broker: BrokerProcess, share: float) -> Figures:
+    """A producer at 1,000 records a second in one process, the consumer that times them in another."""
+    records = int(10_000 * share)
+    topic = create_topic(broker)
+    command = client_command(broker, "timing-consumer", topic, records)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
+        assert consumer.stdout is not None
+        assert consumer.stdout.readline() == "ready\n"
+        meter = CpuMeter(broker)
+        run_client(broker, "paced-producer", topic, records)
+        cpu_us = meter.per_record_us(records)
+        output, errors = consumer.communicate(timeout=60)
+    if consumer.returncode != 0:
+        raise RuntimeError(f"the consumer of {broker.kind} failed: {errors[-2000:]}")
+    figures = json.loads(output)
+    delete_topic(broker, topic)
+    return {
+        "end-to-end.p50_ms": figures["p50_ms"],
+        "end-to-end.p99_ms": figures["p99_ms"],
+        "end-to-end.cpu_us": cpu_us,
+    }
+
+
+LOAD_CASES = (
+    LoadCase("produce-100-16k", java_case("produce-100-16k", 100, 2_000_000)),
+    LoadCase("produce-1k-16k", java_case("produce-1k-16k", 1000, 300_000)),
+    LoadCase("produce-idempotent", java_case("produce-idempotent", 100, 2_000_000, True)),
+    LoadCase("batches-100-1m", librdkafka_case(100, 2_000_000, "100")),
+    LoadCase("batches-1k-1m", librdkafka_case(1000, 400_000, "1k")),
+    LoadCase("one-at-a-time", one_at_a_time),
+    LoadCase("end-to-end", end_to_end),
+)

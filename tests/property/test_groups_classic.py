@@ -45,6 +45,7 @@ class Client:
         self.join_token: int | None = None
         self.sync_token: int | None = None
         self.members: list[str] = []
+        self.session_ms = 10_000
 
     def reset(self) -> None:
         self.member_id = ""
@@ -119,16 +120,18 @@ class ClassicGroups(RuleBasedStateMachine):
             instance=client.instance,
             protocols=client.protocols,
             version=version,
+            session_ms=client.session_ms,
         )
         client.join_token = token
         if reply is not None:
             self.joined(client, reply)
         self.deliver()
 
-    @rule(client=clients, version=st.sampled_from((8, 9)))
-    def restart(self, client: Client, version: int) -> None:
-        """The client's process dies and comes back without its member id."""
+    @rule(client=clients, version=st.sampled_from((8, 9)), session_ms=st.sampled_from((10_000, 25_000)))
+    def restart(self, client: Client, version: int, session_ms: int) -> None:
+        """The client's process dies and comes back without its member id, and perhaps with another setting."""
         client.reset()
+        client.session_ms = session_ms
         self.join(client, version, None)
 
     @rule(client=clients, data=st.data())

@@ -46,13 +46,13 @@ def test_a_stable_group_is_described_with_metadata_and_assignment() -> None:
     )
 
 
-def test_a_group_in_a_round_is_described_without_them() -> None:
+def test_a_group_in_a_round_is_described_without_metadata_and_with_the_last_assignment() -> None:
     driver = ShardDriver()
     (_member,) = driver.form_group(protocols=[("range", b"meta")])
     driver.join_known(protocols=[("range", b"meta")])
     described = describe(driver)
     assert (described.state, described.protocol, described.protocol_type) == ("PreparingRebalance", "", "consumer")
-    assert [(m.metadata, m.assignment) for m in described.members] == [(b"", b"")] * 2
+    assert [(m.metadata, m.assignment) for m in described.members] == [(b"", b"a0"), (b"", b"")]
 
 
 def test_an_unknown_group_is_dead() -> None:

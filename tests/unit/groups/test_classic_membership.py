@@ -151,6 +151,16 @@ def test_an_assignment_for_strangers_is_dropped() -> None:
     assert {m.assignment for m in driver.shard.groups["g"].members.values()} == {b"L", b""}
 
 
+def test_replaying_a_later_generation_takes_over_what_members_changed() -> None:
+    driver = ShardDriver()
+    (member,) = driver.form_group(protocols=[("range", b"old"), ("sticky", b"")])
+    driver.send_join(member, protocols=[("sticky", b""), ("range", b"new")])
+    driver.send_sync(member, 2, {member: b"A"})
+    assert driver.state() == "Stable"
+    replayed = driver.replayed().groups["g"].members[member]
+    assert (replayed.protocols, replayed.assignment) == ((("sticky", b""),), b"A")
+
+
 # -- heartbeat and session --------------------------------------------------------------------------------------------
 
 

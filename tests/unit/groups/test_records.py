@@ -51,7 +51,6 @@ def test_offsets_are_written_as_kafka_writes_them(
     record = OffsetCommitRecord(group, topic, partition, committed)
     key, value = encode_record(record)
     assert key == b"\x00\x01" + OffsetCommitKey(group=group, topic=topic, partition=partition).encode(0)
-    version = 3 if committed.topic_id == bytes(16) else 4
     expected = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
@@ -59,7 +58,7 @@ def test_offsets_are_written_as_kafka_writes_them(
         commit_timestamp=committed.commit_timestamp_ms,
         topic_id=committed.topic_id,
     )
-    assert value == version.to_bytes(2, "big") + expected.encode(version)
+    assert value == b"\x00\x04" + expected.encode(4)
     assert decode_record(key, value) == record
 
 

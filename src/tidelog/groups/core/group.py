@@ -286,13 +286,16 @@ class ClassicGroup:
         )
 
     def replay_stored(self, stored: StoredGroup) -> None:
-        """Takes over what a record says; a member it names that is here already keeps what is not in the record."""
+        """Takes over what a record says; a member it names that is here already keeps what is not in the record:
+        parked requests, and the protocols it offers beside the one that was agreed on."""
         members: dict[str, Member] = {}
         for told in stored.members:
             member = self.members.get(told.member_id) or self.arriving.get(told.member_id)
-            if member is None:
-                protocols = ((stored.protocol or "", told.subscription),)
-                member = Member(*told[:6], protocols, told.assignment)
+            agreed = (stored.protocol or "", told.subscription)
+            if member is None or agreed not in member.protocols:
+                member = Member(*told[:6], (agreed,))
+            member.rebalance_timeout_ms = told.rebalance_timeout_ms
+            member.session_timeout_ms = told.session_timeout_ms
             member.assignment = told.assignment
             members[told.member_id] = member
         self.members = members

@@ -2,8 +2,8 @@
 
 A key and a value each start with two bytes: in a key they say what kind of record it is, in a value the version of its
 layout. Written by hand because every commit and every replayed record passes here; the tests hold it byte for byte
-against the generated codecs. Offsets are written as version 3 (1 with an expiry of their own, 4 with a topic id),
-groups as version 3.
+against the generated codecs. Offsets are written as version 4 (1 with an expiry of their own), groups as version 3,
+as Kafka 4.3 does.
 """
 
 from __future__ import annotations
@@ -120,11 +120,10 @@ def _encode_offset_value(committed: CommittedOffset) -> bytes:
     if committed.expire_timestamp_ms >= 0:
         head = _OFFSET_V0.pack(1, committed.offset) + _I16.pack(len(metadata))
         return head + metadata + _TWO_I64.pack(committed.commit_timestamp_ms, committed.expire_timestamp_ms)
-    if committed.topic_id != ZERO_TOPIC_ID:
-        head = _OFFSET_V4.pack(4, committed.offset, committed.leader_epoch) + encode_unsigned_varint(len(metadata) + 1)
-        return head + metadata + _I64.pack(committed.commit_timestamp_ms) + b"\x01\x00\x10" + committed.topic_id
-    head = _OFFSET_V3.pack(3, committed.offset, committed.leader_epoch, len(metadata))
-    return head + metadata + _I64.pack(committed.commit_timestamp_ms)
+    head = _OFFSET_V4.pack(4, committed.offset, committed.leader_epoch)
+    length = encode_unsigned_varint(len(metadata) + 1)
+    tags = b"\x00" if committed.topic_id == ZERO_TOPIC_ID else b"\x01\x00\x10" + committed.topic_id
+    return b"".join((head, length, metadata, _I64.pack(committed.commit_timestamp_ms), tags))
 
 
 def _decode_offset_value(value: bytes) -> CommittedOffset:

@@ -1,0 +1,37 @@
+"""SyncGroup: the leader hands in the assignment, everyone takes theirs."""
+
+from __future__ import annotations
+
+from tidelog.api.context import RequestContext
+from tidelog.groups.core.messages import Sync, Synced
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.protocol.generated.sync_group import SyncGroupRequest, SyncGroupResponse
+
+FIRST_VERSION_WITH_PROTOCOL = 5
+
+
+async def handle(context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+    if context.version >= FIRST_VERSION_WITH_PROTOCOL and (
+        request.protocol_type is None or request.protocol_name is None
+    ):
+        # From this version on the member says what it believes the group has agreed on.
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    sync = Sync(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments=[(a.member_id, bytes(a.assignment)) for a in request.assignments],
+    )
+    try:
+        synced = await context.services.groups.sync(sync)
+    except BrokerError as error:
+        synced = Synced(error.code)
+    return SyncGroupResponse(
+        error_code=synced.error,
+        protocol_type=synced.protocol_type,
+        protocol_name=synced.protocol,
+        assignment=synced.assignment,
+    )

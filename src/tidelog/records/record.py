@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.codec.compression import CompressionType, decompress
+from tidelog.codec.compression import decompress
 from tidelog.codec.varint import MalformedVarint, decode_varint, decode_varlong
 from tidelog.model.limits import DECOMPRESSED_BATCH_BYTES_MAX, RECORD_HEADERS_MAX
 from tidelog.records.batch import (
@@ -64,7 +64,7 @@ def load_payload(batch: Buffer, header: BatchHeader, limit_bytes: int = DECOMPRE
     if len(batch) < size:
         raise CorruptBatch(f"batch of {size} bytes cut short at {len(batch)}")
     compression_type = header.compression_type
-    if compression_type == CompressionType.NONE:
+    if compression_type == 0:
         return bytes(batch[HEADER_SIZE:size])
     return decompress(compression_type, memoryview(batch)[HEADER_SIZE:size], limit_bytes)
 

@@ -43,6 +43,7 @@ PRODUCE_VERSION_ZSTD = 7
 """The first version of Produce whose batches may be compressed with zstd."""
 
 _LEGACY_SIZE_MIN = 14
+_ZSTD = int(CompressionType.ZSTD)
 _INT32 = Struct(">i")
 
 
@@ -101,7 +102,7 @@ def validate_produced(records: Buffer | None, rules: ProduceRules, *, now_ms: in
     if size != len(records):
         raise _refuse_size(records, size, produce_version)
     compression = attributes & COMPRESSION_MASK
-    if compression >= CompressionType.ZSTD:
+    if compression >= _ZSTD:
         _check_compression(compression, produce_version)
     if size > rules.max_message_bytes:
         raise BrokerError(
@@ -191,7 +192,7 @@ def _validate_records(records: Buffer, header: BatchHeader, rules: ProduceRules,
 
 
 def _check_compression(compression: int, produce_version: int) -> None:
-    if compression > CompressionType.ZSTD:
+    if compression > _ZSTD:
         raise InvalidRecord(f"Unknown compression type {compression}.")
     if produce_version < PRODUCE_VERSION_ZSTD:
         raise BrokerError(

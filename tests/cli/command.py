@@ -1,4 +1,4 @@
-"""Runs the `tidelog` command as a process, and holds what it printed."""
+"""Runs the `tidelog` command as a process, and holds what it printed; topics for tests, made without the command."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import re
 import subprocess
 import sys
 from typing import Any, NamedTuple
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 TIDELOG = [sys.executable, "-m", "tidelog.cli.main"]
 COMMAND_SECONDS_MAX = 60
@@ -61,3 +64,40 @@ class Command:
             stderr=subprocess.PIPE,
             env=self.environment,
         )
+
+
+def make_name(base: str) -> str:
+    """A name that is legal for topics and groups, and new."""
+    return f"{re.sub(r'[^a-z0-9]+', '-', base.lower()).strip('-')[:60]}-{os.urandom(4).hex()}"
+
+
+class Topics:
+    """What a test starts from; made by a client in this process, as a command each would take most of the time."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def create(self, name: str, partitions: int = 1, configs: dict[str, str] | None = None) -> None:
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=configs or {})
+        self._admin.create_topics([topic], operation_timeout=10)[name].result()
+
+    def fill(self, name: str, partition: int, values: list[bytes], timestamp_ms: int = 0) -> None:
+        """Writes values to one partition, in order."""
+        producer = Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True})
+        failures: list[object] = []
+        for value in values:
+            producer.produce(
+                name,
+                value,
+                partition=partition,
+                timestamp=timestamp_ms,
+                on_delivery=lambda error, _message: failures.append(error) if error else None,
+            )
+        assert producer.flush(30) == 0
+        assert not failures, failures[0]
+
+    def delete(self, names: list[str]) -> None:
+        if names:
+            for future in self._admin.delete_topics(names).values():
+                future.result()

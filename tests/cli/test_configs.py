@@ -39,7 +39,7 @@ def test_set_describe_and_unset(tidelog: Command, new_topic: Callable[..., str])
 
 
 def test_describe_for_people(tidelog: Command, new_topic: Callable[..., str]) -> None:
-    topic = new_topic(1, "-c", "cleanup.policy=compact")
+    topic = new_topic(1, cleanup_policy="compact")
     out = tidelog("configs", "describe", "topic", topic, "cleanup.*", "retention.bytes").out
     rows = [line.split() for line in out.splitlines()]
     assert rows[0] == ["setting", "value", "source", "default"]
@@ -51,7 +51,7 @@ def test_describe_for_people(tidelog: Command, new_topic: Callable[..., str]) ->
 
 
 def test_list_names_what_was_changed(tidelog: Command, new_topic: Callable[..., str]) -> None:
-    plain, changed = new_topic(), new_topic(1, "-c", "segment.bytes=1048576")
+    plain, changed = new_topic(), new_topic(1, segment_bytes="1048576")
     listed = tidelog("configs", "list", "topic", "--json").json
     assert [(row["name"], row["value"]) for row in listed if row["resource"] == changed] == [
         ("segment.bytes", "1048576")

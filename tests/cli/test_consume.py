@@ -6,25 +6,25 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.cli.command import TIDELOG, Command
+from tests.cli.command import TIDELOG, Command, Topics, make_name
 
 BASE_MS = 1_700_000_000_000
 
 
-@pytest.fixture
-def numbers(tidelog: Command, new_topic: Callable[..., str]) -> str:
-    """A topic with 0..9 in each of two partitions, one second apart by their timestamps."""
-    topic = new_topic(2)
-    for partition in ("0", "1"):
-        lines = "".join(f"{number}\n" for number in range(5)).encode()
-        tidelog("produce", topic, "-q", "-p", partition, "--timestamp", str(BASE_MS), stdin=lines)
-        lines = "".join(f"{number}\n" for number in range(5, 10)).encode()
-        tidelog("produce", topic, "-q", "-p", partition, "--timestamp", str(BASE_MS + 60_000), stdin=lines)
-    return topic
+@pytest.fixture(scope="module")
+def numbers(topics: Topics) -> Iterator[str]:
+    """A topic with 0..9 in each of two partitions, the later half a minute younger by their timestamps."""
+    topic = make_name("numbers")
+    topics.create(topic, 2)
+    for partition in range(2):
+        topics.fill(topic, partition, [b"%d" % number for number in range(5)], BASE_MS)
+        topics.fill(topic, partition, [b"%d" % number for number in range(5, 10)], BASE_MS + 60_000)
+    yield topic
+    topics.delete([topic])
 
 
 def values(tidelog: Command, topic: str, *arguments: str) -> list[str]:

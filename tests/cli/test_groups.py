@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.cli.command import Command
+from tests.cli.command import Command, Topics
 
 
 @pytest.fixture
-def group(tidelog: Command, new_topic: Callable[..., str], new_name: Callable[[], str]) -> tuple[str, str]:
-    """A topic of two partitions with ten records each, and a group that has read all of it."""
+def group(
+    tidelog: Command, topics: Topics, new_topic: Callable[..., str], new_name: Callable[[], str]
+) -> tuple[str, str]:
+    """A topic of two partitions with ten records each, and a group that has committed all of it."""
     topic, name = new_topic(2), new_name()
-    for partition in ("0", "1"):
-        tidelog("produce", topic, "-q", "-p", partition, stdin=b"0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n")
-    tidelog("consume", topic, "--group", name, "-q")
+    for partition in range(2):
+        topics.fill(topic, partition, [b"%d" % number for number in range(10)])
+    tidelog("groups", "reset-offsets", name, "--topic", topic, "--to-latest", "--execute")
     return topic, name
 
 

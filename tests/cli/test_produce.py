@@ -161,7 +161,7 @@ def test_quiet(tidelog: Command, new_topic: Callable[..., str]) -> None:
 
 
 def test_what_cannot_be_written_is_one_line(tidelog: Command, new_topic: Callable[..., str], tmp_path: Path) -> None:
-    topic = new_topic(1, "--config", "max.message.bytes=1000")
+    topic = new_topic(1, max_message_bytes="1000")
     too_large = tidelog("produce", topic, "--value", "x" * 5000, fails=True)
     assert "1 of 1 records not written" in too_large.err
     assert "MSG_SIZE_TOO_LARGE" in too_large.err

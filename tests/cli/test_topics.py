@@ -41,7 +41,7 @@ def test_a_topic_from_creation_to_deletion(tidelog: Command, new_name: Callable[
 
 
 def test_describe_for_people(tidelog: Command, new_topic: Callable[..., str]) -> None:
-    name = new_topic(2, "--config", "cleanup.policy=compact")
+    name = new_topic(2, cleanup_policy="compact")
     tidelog("produce", name, "--key", "k", "--value", "v", "--partition", "1")
     out = tidelog("topics", "describe", name).out
     assert "cleanup.policy=compact" in out
@@ -74,7 +74,7 @@ def test_what_a_broker_refuses_is_one_line(tidelog: Command, arguments: list[str
 
 
 def test_alter(tidelog: Command, new_topic: Callable[..., str]) -> None:
-    name = new_topic(1, "--config", "retention.ms=1000")
+    name = new_topic(1, retention_ms="1000")
     tidelog("topics", "alter", name, "-p", "4", "-c", "segment.bytes=1048576", "--delete-config", "retention.ms")
     [described] = tidelog("topics", "describe", name, "--json").json
     assert len(described["partitions"]) == 4
@@ -101,7 +101,7 @@ def test_a_topic_is_deleted_though_another_is_not_there(tidelog: Command, new_na
 
 @pytest.mark.parametrize(("answer", "deleted"), [(b"n\n", False), (b"\n", False), (b"y\n", True)])
 def test_on_a_terminal_deletion_is_asked_for(
-    tidelog: Command, new_topic: Callable[..., str], new_name: Callable[[], str], answer: bytes, deleted: bool
+    tidelog: Command, new_name: Callable[[], str], answer: bytes, deleted: bool
 ) -> None:
     name = new_name()
     tidelog("topics", "create", name)

@@ -152,12 +152,11 @@ def cluster_metadata(
 
 def partition_ids(client: Producer | Consumer | AdminClient, args: argparse.Namespace, topic: str) -> list[int]:
     """The partitions of an existing topic, in order."""
-    from confluent_kafka import KafkaError
-
-    found = cluster_metadata(client, args, topic).topics[topic]
+    # All topics are asked for: to ask for one by its name would make a broker create it.
+    found = cluster_metadata(client, args).topics.get(topic)
+    if found is None:
+        raise CommandError(unknown_topic(topic))
     if found.error is not None:
-        if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise CommandError(unknown_topic(topic))
         raise CommandError(f"topic {topic}: {describe_error(found.error)}")
     return sorted(found.partitions)
 

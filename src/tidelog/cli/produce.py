@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.clients import (
-    ANSWER_SECONDS_MAX,
     add_connection_arguments,
     cluster_metadata,
     connect_producer,
@@ -43,6 +42,9 @@ PARTITIONERS = {
     "round-robin": None,
 }
 """Our name -> librdkafka's. All but round-robin hash the key and spread records without one."""
+
+TOPIC_SECONDS_MAX = 3.0
+"""How long a topic that the broker creates by itself may take to be writable."""
 
 PARTITION_UNASSIGNED = -1
 """Leaves the choice to librdkafka's partitioner."""
@@ -220,19 +222,18 @@ def _wait_for_partitions(producer: Producer, args: argparse.Namespace) -> list[i
     """The topic's partitions; a broker that creates topics by itself does so on this question."""
     from confluent_kafka import KafkaError
 
-    deadline = time.monotonic() + ANSWER_SECONDS_MAX
+    deadline = time.monotonic() + TOPIC_SECONDS_MAX
     while True:
         topic = cluster_metadata(producer, args, args.topic).topics[args.topic]
         if topic.error is None and topic.partitions:
             return sorted(topic.partitions)
-        code = None if topic.error is None else topic.error.code()
-        if topic.error is not None and code not in (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART):
+        # Right after an automatic creation both are normal for a moment.
+        passing = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
+        if topic.error is not None and topic.error.code() not in passing:
             raise CommandError(f"topic {args.topic}: {describe_error(topic.error)}")
-        # Unknown right after an automatic creation is normal for a moment, but not for long.
-        patience = 2.0 if code == KafkaError.UNKNOWN_TOPIC_OR_PART else 0.0
-        if time.monotonic() > deadline - (ANSWER_SECONDS_MAX - patience if patience else 0):
+        if time.monotonic() > deadline:
             raise CommandError(unknown_topic(args.topic))
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 def _partition_chooser(args: argparse.Namespace, partitions: list[int]) -> Callable[[], int]:
@@ -326,8 +327,8 @@ class Deliveries:
             sys.stdout.write(f"{self._topic} partition {partition} offset {'unknown' if shown is None else shown}\n")
 
     def report(self) -> None:
-        """The summary, on standard error unless a terminal shows all; one record needs none."""
-        if self._quiet or self._json or (self.count == 1 and not self.failed):
+        """The summary, on standard error unless a terminal shows all; one record or none need none."""
+        if self._quiet or self._json or self.count < 2:
             return
         seconds = time.monotonic() - self._started
         if self._on_terminal and self.count > SHOWN_RECORDS_MAX:

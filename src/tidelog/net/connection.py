@@ -14,6 +14,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, cast
 
 from tidelog.model import limits
+from tidelog.net.direct import REGION_BYTES_MIN, DirectSender, Piece
 from tidelog.net.framing import Frame, FrameBuffer, FrameError
 from tidelog.net.reply import Buffers, CloseConnection, Part, PendingReply, Region, Reply
 
@@ -32,6 +33,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_answers",
         "_close_reason",
+        "_direct",
         "_dispatch",
         "_frame_buffer",
         "_held_bytes",
@@ -59,6 +61,8 @@ class Connection(asyncio.Protocol):
         """Started but unanswered requests, oldest first, each with the bytes it holds of the budget."""
         self._outgoing: deque[Part] = deque()
         """What could not be handed to the transport yet: regions are loaded only when there is room."""
+        self._direct: DirectSender | None = None
+        """Made when the first large region is sent; busy while the socket is full of one."""
         self._held_bytes = 0
         """Bytes read and not yet answered (incomplete, queued and started requests), all charged to the budget."""
         self._is_reading = True
@@ -99,6 +103,8 @@ class Connection(asyncio.Protocol):
         self._held_bytes = 0
         self._queued_frames.clear()
         self._outgoing.clear()
+        if self._direct is not None:
+            self._direct.close()
         answers, self._answers = self._answers, deque()
         for reply, _ in answers:
             if not reply.is_done and reply.on_abandoned is not None:
@@ -200,7 +206,7 @@ class Connection(asyncio.Protocol):
                 size += part.size
                 has_region = True
         self._listener.metrics.bytes_out += size + 4
-        if not has_region and not self._outgoing:
+        if not has_region and not self._is_sending:
             self._transport.write(b"".join([_SIZE.pack(size), *cast(list[bytes], parts)]))
             return
         self._outgoing.append(_SIZE.pack(size))
@@ -208,8 +214,13 @@ class Connection(asyncio.Protocol):
         self._write_outgoing()
 
     def _write_outgoing(self) -> None:
-        """Hands parts to the transport until it has enough; `resume_writing` goes on from there."""
+        """Hands parts on until the socket has enough; `resume_writing` goes on from there."""
         outgoing = self._outgoing
+        if self._is_write_paused:
+            return
+        if self._transport.get_write_buffer_size() == 0 and any(map(_is_large_region, outgoing)):
+            self._send_directly()
+            return
         small: list[bytes] = []
         try:
             while outgoing and not self._is_write_paused:
@@ -219,9 +230,7 @@ class Connection(asyncio.Protocol):
                     continue
                 if part.size > WRITE_CHUNK_BYTES:
                     outgoing.appendleft(_Rest(part, WRITE_CHUNK_BYTES))
-                    small.append(part.load(0, WRITE_CHUNK_BYTES))
-                else:
-                    small.append(part.load())
+                small.append(_load(part, min(part.size, WRITE_CHUNK_BYTES)))
                 self._transport.writelines(small)
                 small.clear()
         except OSError as error:
@@ -230,6 +239,19 @@ class Connection(asyncio.Protocol):
             return
         if small:
             self._transport.writelines(small)
+
+    def _send_directly(self) -> None:
+        if self._direct is None:
+            fd = self._transport.get_extra_info("socket").fileno()
+            self._direct = DirectSender(fd, self.resume_writing, self._direct_failed)
+        pieces = cast("deque[Piece]", self._outgoing)
+        self._outgoing = deque()
+        if not self._direct.send(pieces):
+            self.pause_writing()
+
+    def _direct_failed(self, error: OSError) -> None:
+        if not self._is_closed:
+            self._transport.abort()
 
     # -- flow control ----------------------------------------------------------------------------------------------
 
@@ -264,8 +286,13 @@ class Connection(asyncio.Protocol):
         return self._frame_buffer.buffered_bytes > 0
 
     @property
+    def _is_sending(self) -> bool:
+        """Something of an earlier response is not with the transport or the kernel yet."""
+        return bool(self._outgoing) or (self._direct is not None and self._direct.is_busy)
+
+    @property
     def _is_answered(self) -> bool:
-        return not self._answers and not self._queued_frames and not self._outgoing
+        return not self._answers and not self._queued_frames and not self._is_sending
 
     @property
     def is_idle(self) -> bool:
@@ -283,10 +310,25 @@ class Connection(asyncio.Protocol):
         self._listener.report_close(self, reason, detail)
         self._queued_frames.clear()
         self._outgoing.clear()
+        if self._direct is not None:
+            self._direct.close()
         if self._is_write_paused:
             self._transport.abort()
         else:
             self._transport.close()
+
+
+def _load(region: Region, length: int) -> bytes:
+    data = region.load(0, length)
+    if len(data) != length:
+        raise OSError(f"the log ends {length - len(data)} bytes before the region that was promised")
+    return data
+
+
+def _is_large_region(part: Part) -> bool:
+    return (
+        not isinstance(part, (bytes, bytearray, memoryview)) and part.size >= REGION_BYTES_MIN and hasattr(part, "fd")
+    )
 
 
 class _Rest:

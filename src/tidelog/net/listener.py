@@ -57,17 +57,25 @@ class Listener:
     def connection_count(self) -> int:
         return len(self._connections)
 
-    async def start(self, host: str, port: int) -> None:
-        loop = asyncio.get_running_loop()
+    async def bind(self, host: str, port: int) -> None:
+        """Takes the address; nobody is accepted before `serve`, so that the node can finish its start first."""
         try:
-            self._server = await loop.create_server(
-                lambda: Connection(self, self._dispatch), host or None, port, backlog=1024
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: Connection(self, self._dispatch),
+                host or None,
+                port,
+                backlog=1024,
+                start_serving=False,
             )
         except OSError as error:
             raise ListenError(_explain(host, port, error)) from error
         address = self._server.sockets[0].getsockname()
         self.host, self.port = host or address[0], address[1]
-        self._sweeper = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+
+    async def serve(self) -> None:
+        assert self._server is not None, "bind comes first"
+        await self._server.start_serving()
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
 
     def stop_accepting(self) -> None:
         if self._server is not None:

@@ -1,17 +1,22 @@
 """Connections over real sockets: order of answers, back pressure in both directions, half-closed peers."""
 
 import asyncio
+import os
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from tidelog.net.budget import ByteBudget
 from tidelog.net.connection import WRITE_CHUNK_BYTES, Connection
 from tidelog.net.listener import Listener, ListenError
-from tidelog.net.reply import CloseConnection, PendingReply, Reply
+from tidelog.net.reply import Buffers, CloseConnection, PendingReply, Reply
+from tidelog.node.event_loop import new_event_loop
+from tidelog.storage.files import OpenFile
+from tidelog.storage.region import LogRegion
 from tidelog.telemetry.metrics import NodeMetrics
 
 
@@ -29,6 +34,20 @@ async def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> N
     while not condition():
         assert time.monotonic() < deadline, "condition not met in time"
         await asyncio.sleep(0.005)
+
+
+@pytest.fixture(autouse=True, params=["uvloop", "asyncio"])
+def loop_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every scenario runs on both event loops: nothing may depend on which it is."""
+    monkeypatch.setitem(CHOSEN, "loop", request.param)
+
+
+CHOSEN = {"loop": "auto"}
+
+
+def run_scenario(scenario: Callable[[], Awaitable[None]]) -> None:
+    with asyncio.Runner(loop_factory=lambda: new_event_loop(CHOSEN["loop"])) as runner:
+        runner.run(asyncio.wait_for(scenario(), 30))
 
 
 class CountedRegion:
@@ -51,7 +70,8 @@ async def serving(
     listener = Listener(
         "PLAINTEXT", dispatch, NodeMetrics(), budget=ByteBudget(budget_bytes), monotonic_s=time.monotonic
     )
-    await listener.start("127.0.0.1", 0)
+    await listener.bind("127.0.0.1", 0)
+    await listener.serve()
     writers: list[asyncio.StreamWriter] = []
 
     async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -69,6 +89,10 @@ async def serving(
         await wait_until(lambda: listener.connection_count == 0)
 
 
+def region_of(path: Path, position: int, size: int) -> LogRegion:
+    return LogRegion(OpenFile(str(path), os.O_RDONLY), position, size, 0)
+
+
 def echo(connection: Connection, data: bytes, start: int) -> Reply:
     return [data[start:]]
 
@@ -81,7 +105,7 @@ def test_pipelined_requests_are_answered_in_order() -> None:
             writer.write(b"".join(map(frame, contents)))
             assert [await read_frame(reader) for _ in contents] == contents
 
-    asyncio.run(run())
+    run_scenario(run)
 
 
 def test_a_waiting_request_holds_back_later_ones_unless_it_overlaps() -> None:
@@ -107,7 +131,7 @@ def test_a_waiting_request_holds_back_later_ones_unless_it_overlaps() -> None:
             pending[b"wait overlap"].complete([b"first!!!"])
             assert [await read_frame(reader) for _ in range(3)] == [b"first!!!", b"second", b"quick one"]
 
-    asyncio.run(run())
+    run_scenario(run)
 
 
 def test_a_peer_that_does_not_read_holds_little_memory_and_gets_everything_later() -> None:
@@ -129,7 +153,57 @@ def test_a_peer_that_does_not_read_holds_little_memory_and_gets_everything_later
             assert len(answer) == region.size + 4
             assert answer[:4] == b"head"
 
-    asyncio.run(run())
+    run_scenario(run)
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_file_regions_arrive_whole_and_in_order(tmp_path: Path, is_slow: bool) -> None:
+    content = os.urandom(9_000_000)
+    path = tmp_path / "segment"
+    path.write_bytes(content)
+    spans = [(0, 10), (100, 40_000), (50_000, 8_000_000), (7, 31), (8_500_000, 33_000)]
+
+    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
+        if data[start:] == b"small one":
+            return [b"small answer"]
+        parts: Buffers = []
+        for position, size in spans:
+            parts += [b"<", region_of(path, position, size), b">"]
+        return parts
+
+    expected = b"".join(b"<" + content[position : position + size] + b">" for position, size in spans)
+
+    async def run() -> None:
+        async with serving(dispatch, budget_bytes=1 << 24) as (listener, connect):
+            reader, writer = await connect()
+            for _ in range(3):
+                if is_slow:
+                    writer.transport.pause_reading()  # type: ignore[attr-defined]
+                writer.write(frame(b"large one") + frame(b"small one"))
+                if is_slow:
+                    await asyncio.sleep(0.05)
+                    writer.transport.resume_reading()  # type: ignore[attr-defined]
+                assert await read_frame(reader) == expected
+                assert await read_frame(reader) == b"small answer"
+            assert listener.budget.used_bytes == 0
+
+    run_scenario(run)
+
+
+def test_a_file_that_became_shorter_closes_the_connection(tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"x" * 50_000)
+
+    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
+        return [region_of(path, 0, 60_000)]
+
+    async def run() -> None:
+        async with serving(dispatch) as (_, connect):
+            reader, writer = await connect()
+            writer.write(frame(b"anything"))
+            assert len(await reader.read()) <= 50_004
+
+    run_scenario(run)
 
 
 def test_reading_stops_when_the_node_holds_too_much_and_goes_on_later() -> None:
@@ -159,7 +233,7 @@ def test_reading_stops_when_the_node_holds_too_much_and_goes_on_later() -> None:
                 assert await read_frame(reader) == b"answer"
             assert listener.budget.used_bytes == 0
 
-    asyncio.run(run())
+    run_scenario(run)
 
 
 @pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff1234", b"GET / HTTP/1.1\r\n\r\n", b"\x00\x00\x00\x01x"])
@@ -175,7 +249,7 @@ def test_garbage_closes_only_its_own_connection(garbage: bytes) -> None:
             assert listener.metrics.connections_closed["oversized"] == 1
             await wait_until(lambda: listener.budget.used_bytes == 0)
 
-    asyncio.run(run())
+    run_scenario(run)
 
 
 def test_a_refused_request_closes_the_connection_with_its_reason() -> None:
@@ -189,7 +263,7 @@ def test_a_refused_request_closes_the_connection_with_its_reason() -> None:
             assert await reader.read() == b""
             await wait_until(lambda: listener.metrics.connections_closed["malformed"] == 1)
 
-    asyncio.run(run())
+    run_scenario(run)
 
 
 def test_a_half_closed_peer_still_gets_its_answer() -> None:
@@ -210,7 +284,7 @@ def test_a_half_closed_peer_still_gets_its_answer() -> None:
             assert await read_frame(reader) == b"farewell"
             assert await reader.read() == b""
 
-    asyncio.run(run())
+    run_scenario(run)
 
 
 def test_a_taken_port_is_one_clear_line() -> None:
@@ -218,6 +292,6 @@ def test_a_taken_port_is_one_clear_line() -> None:
         async with serving(echo) as (listener, _):
             other = Listener("X", echo, NodeMetrics(), budget=ByteBudget(1), monotonic_s=time.monotonic)
             with pytest.raises(ListenError, match=f"127.0.0.1:{listener.port}: the port is in use"):
-                await other.start("127.0.0.1", listener.port)
+                await other.bind("127.0.0.1", listener.port)
 
-    asyncio.run(run())
+    run_scenario(run)

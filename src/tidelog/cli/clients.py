@@ -24,6 +24,9 @@ BOOTSTRAP_VARIABLE = "TIDELOG_BOOTSTRAP"
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 PORT_DEFAULT = 9092
 CONNECT_SECONDS_MAX = 3.0
+METADATA_SECONDS_MAX = 5.0
+"""The first question to a broker; whoever is silent for so long is none."""
+
 ANSWER_SECONDS_MAX = 10.0
 """How long an admin request may take before the command gives up."""
 
@@ -141,11 +144,11 @@ def cluster_metadata(
 
     try:
         if topic is None:
-            return client.list_topics(timeout=ANSWER_SECONDS_MAX)
-        return client.list_topics(topic, timeout=ANSWER_SECONDS_MAX)
+            return client.list_topics(timeout=METADATA_SECONDS_MAX)
+        return client.list_topics(topic, timeout=METADATA_SECONDS_MAX)
     except KafkaException as error:
         if error.args[0].code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
-            reason = f"connected, but no Kafka answer within {ANSWER_SECONDS_MAX:.0f} s"
+            reason = f"connected, but no Kafka answer within {METADATA_SECONDS_MAX:.0f} s"
             raise CommandError(_nobody_answers(args.bootstrap, reason)) from None
         raise
 

@@ -46,6 +46,8 @@ PARTITIONERS = {
 TOPIC_SECONDS_MAX = 3.0
 """How long a topic that the broker creates by itself may take to be writable."""
 
+INTERRUPT_FLUSH_SECONDS = 2.0
+
 PARTITION_UNASSIGNED = -1
 """Leaves the choice to librdkafka's partitioner."""
 
@@ -272,6 +274,11 @@ def _send_all(
             producer.poll(0)
             if deliveries.failure is not None:
                 break
+    except KeyboardInterrupt:
+        # What was handed over gets a moment to arrive; a broker that is gone does not hold the user.
+        producer.flush(INTERRUPT_FLUSH_SECONDS)
+        producer.purge()
+        raise
     finally:
         while len(producer):
             producer.flush(0.2)

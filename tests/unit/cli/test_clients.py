@@ -66,7 +66,7 @@ def test_one_address_of_several_is_enough() -> None:
 
 
 def test_what_listens_but_is_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "ANSWER_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(clients, "METADATA_SECONDS_MAX", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         args = argparse.Namespace(bootstrap=f"127.0.0.1:{server.getsockname()[1]}", client_settings=[])
         admin = clients.connect_admin(args)

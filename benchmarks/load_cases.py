@@ -24,12 +24,13 @@ TIMEOUT_S = 240.0
 
 _numbers = itertools.count()
 Figures = dict[str, float]
+Run = Callable[[BrokerProcess, float], Figures]
+"""Broker and the share of the full number of records to use."""
 
 
 class LoadCase(NamedTuple):
     name: str
-    run: Callable[[BrokerProcess, float], Figures]
-    """Broker and the share of the full number of records to use."""
+    run: Run
 
 
 def create_topic(broker: BrokerProcess) -> str:
@@ -124,7 +125,7 @@ def produce_and_consume(broker: BrokerProcess, *, size: int, records: int) -> tu
     return produce_figures, consume_figures
 
 
-def librdkafka_case(size: int, full_records: int, label: str) -> Callable[[BrokerProcess, float], Figures]:
+def librdkafka_case(size: int, full_records: int, label: str) -> Run:
     def run(broker: BrokerProcess, share: float) -> Figures:
         records = max(10_000, int(full_records * share) // 10_000 * 10_000)
         produced, consumed = produce_and_consume(broker, size=size, records=records)
@@ -134,9 +135,7 @@ def librdkafka_case(size: int, full_records: int, label: str) -> Callable[[Broke
     return run
 
 
-def java_case(
-    name: str, size: int, full_records: int, idempotent: bool = False
-) -> Callable[[BrokerProcess, float], Figures]:
+def java_case(name: str, size: int, full_records: int, idempotent: bool = False) -> Run:
     def run(broker: BrokerProcess, share: float) -> Figures:
         figures = java_producer(broker, size=size, records=int(full_records * share), idempotent=idempotent)
         return {f"{name}.{key}": value for key, value in figures.items()}
@@ -144,18 +143,18 @@ def java_case(
     return run
 
 
-def one_at_a_time(broker: BrokerProcess, share: float) -> Figures:
-    records = int(20_000 * share)
-    topic = create_topic(broker)
-    meter = CpuMeter(broker)
-    figures = run_client(broker, "one-at-a-time", topic, records)
-    cpu_us = meter.per_record_us(records)
-    delete_topic(broker, topic)
-    return {
-        "one-at-a-time.p50_ms": figures["p50_ms"],
-        "one-at-a-time.p99_ms": figures["p99_ms"],
-        "one-at-a-time.cpu_us": cpu_us,
-    }
+def latency_case(name: str, full_records: int) -> Run:
+    def run(broker: BrokerProcess, share: float) -> Figures:
+        records = int(full_records * share)
+        topic = create_topic(broker)
+        meter = CpuMeter(broker)
+        figures = run_client(broker, name, topic, records)
+        cpu_us = meter.per_record_us(records)
+        check_count(broker, topic, records)
+        delete_topic(broker, topic)
+        return {f"{name}.p50_ms": figures["p50_ms"], f"{name}.p99_ms": figures["p99_ms"], f"{name}.cpu_us": cpu_us}
+
+    return run
 
 
 def end_to_end(broker: BrokerProcess, share: float) -> Figures:
@@ -187,6 +186,7 @@ LOAD_CASES = (
     LoadCase("produce-idempotent", java_case("produce-idempotent", 100, 2_000_000, True)),
     LoadCase("batches-100-1m", librdkafka_case(100, 2_000_000, "100")),
     LoadCase("batches-1k-1m", librdkafka_case(1000, 400_000, "1k")),
-    LoadCase("one-at-a-time", one_at_a_time),
+    LoadCase("one-at-a-time", latency_case("one-at-a-time", 20_000)),
+    LoadCase("bare-socket", latency_case("bare-socket", 20_000)),
     LoadCase("end-to-end", end_to_end),
 )

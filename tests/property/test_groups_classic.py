@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 from tests.unit.groups.driver import ShardDriver, durable_view, subscription
 
-from tidelog.groups.core.messages import Joined, OffsetToCommit, Synced
+from tidelog.groups.core.messages import DeleteOffsets, Joined, OffsetToCommit, Synced
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.state import ClassicGroupState
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -201,6 +201,16 @@ class ClassicGroups(RuleBasedStateMachine):
             self.committed = {key: offset for key, offset in self.committed.items() if key[0] != group}
             self.forget_owners(group)
 
+    @rule(group=st.sampled_from(GROUPS), topic=st.sampled_from(TOPICS), partition=st.integers(0, PARTITIONS - 1))
+    def delete_offset(self, group: str, topic: str, partition: int) -> None:
+        request = DeleteOffsets(group, [(topic, [partition])])
+        try:
+            decision = self.driver.shard.decide_delete_offsets(request, self.driver.now)
+        except BrokerError:
+            return
+        if self.driver.perform(decision) == [(topic, [(partition, ErrorCode.NONE)])]:
+            self.committed.pop((group, topic, partition), None)
+
     # -- what happens to the node -------------------------------------------------------------------------------------
 
     @rule(delay_ms=st.sampled_from(DELAYS_MS))
@@ -307,14 +317,21 @@ class ClassicGroups(RuleBasedStateMachine):
 
     @invariant()
     def the_log_gives_the_live_state_back(self) -> None:
-        live, replayed = durable_view(self.driver.shard), durable_view(self.driver.replayed())
+        self.compare_with(durable_view(self.driver.replayed()))
+
+    @invariant()
+    def the_compacted_log_gives_the_live_state_back(self) -> None:
+        self.compare_with(durable_view(self.driver.replayed(compacted=True)))
+
+    def compare_with(self, replayed: dict[str, Any]) -> None:
+        live = durable_view(self.driver.shard)
         assert live["offsets"] == replayed["offsets"]
         for group_id, view in live["groups"].items():
             group = self.driver.shard.groups[group_id]
             if group.is_recorded or self.driver.shard.offsets.of_group(group_id):
                 assert replayed["groups"][group_id] == view
-            else:
-                assert group_id not in replayed["groups"]
+        for group_id in replayed["groups"]:
+            assert group_id in self.driver.shard.groups, "nothing comes back from the dead"
 
     @invariant()
     def groups_are_consistent(self) -> None:

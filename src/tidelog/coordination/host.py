@@ -27,8 +27,9 @@ C = TypeVar("C", bound=CoordinatorCore)
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-REPLAYED_BETWEEN_PAUSES = 2000
-"""Records replayed before other work on the loop gets its turn: some ten milliseconds."""
+READ_BETWEEN_PAUSES = 5000
+REPLAYED_BETWEEN_PAUSES = 1000
+"""Records read, and records replayed, before other work on the loop gets its turn: some ten milliseconds."""
 
 _AS_COORDINATOR_ERROR = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -199,41 +200,66 @@ class CoreHost(Generic[C]):
     # -- loading and unloading ---------------------------------------------------------------------------------------
 
     async def load(self) -> int:
-        """Replays the log from its start and begins to serve; returns the number of records replayed."""
-        replayed = since_pause = 0
+        """Replays the log from its start and begins to serve; returns the number of records read.
+
+        Internal topics are compacted, so only the latest record of a key can matter: earlier ones are not even
+        decoded. Records of transactions wait for their markers and are replayed in their place.
+        """
+        count = since_pause = 0
+        latest: dict[bytes, tuple[int, bytes | None]] = {}
         for batch in self._log.batches():
             if self.state is not HostState.LOADING:
-                return replayed
-            self._replay_batch(batch)
-            replayed += len(batch.records)
+                return count
+            if batch.producer_id == NO_PRODUCER_ID and batch.end_transaction is None:
+                for offset, key, value in batch.records:
+                    if key is not None:
+                        # Taken out first: the order is that of the latest records.
+                        latest.pop(key, None)
+                        latest[key] = (offset, value)
+            else:
+                await self._replay_latest(latest)
+                self._replay_transactional(batch)
+            count += len(batch.records)
             since_pause += len(batch.records)
-            if since_pause >= REPLAYED_BETWEEN_PAUSES:
+            if since_pause >= READ_BETWEEN_PAUSES:
                 since_pause = 0
                 await asyncio.sleep(0)
-        self.activate()
-        return replayed
+        await self._replay_latest(latest)
+        if self.state is HostState.LOADING:
+            self.activate()
+        return count
 
     def activate(self) -> None:
         """Everything the log had is replayed: serve."""
         self.state = HostState.ACTIVE
         self._perform(self.core.decide_loaded(self._now()))
 
-    def _replay_batch(self, batch: LoadedBatch) -> None:
+    async def _replay_latest(self, latest: dict[bytes, tuple[int, bytes | None]]) -> None:
+        for count, (key, (offset, value)) in enumerate(latest.items(), 1):
+            self._replay_loaded(offset, key, value, NO_PRODUCER_ID)
+            if count % REPLAYED_BETWEEN_PAUSES == 0:
+                await asyncio.sleep(0)
+        latest.clear()
+
+    def _replay_transactional(self, batch: LoadedBatch) -> None:
         if batch.end_transaction is not None:
             self.core.replay_end_transaction(batch.producer_id, batch.end_transaction)
             return
-        core = self.core
         for offset, key, value in batch.records:
-            try:
-                record = None if key is None else core.decode_record(key, value)
-            except ValueError as error:
-                # The batch had its checksum right, so it was written like this: by a client, not by a coordinator.
-                logger.warning("%s: record at offset %d is skipped: %s", self._name, offset, error)
-                continue
-            if record is None:
-                logger.debug("%s: record at offset %d is of a kind this version does not know", self._name, offset)
-                continue
-            core.replay(record, offset, batch.producer_id)
+            if key is not None:
+                self._replay_loaded(offset, key, value, batch.producer_id)
+
+    def _replay_loaded(self, offset: int, key: bytes, value: bytes | None, producer_id: int) -> None:
+        try:
+            record = self.core.decode_record(key, value)
+        except ValueError as error:
+            # The batch had its checksum right, so it was written like this: by a client, not by a coordinator.
+            logger.warning("%s: record at offset %d is skipped: %s", self._name, offset, error)
+            return
+        if record is None:
+            logger.debug("%s: record at offset %d is of a kind this version does not know", self._name, offset)
+            return
+        self.core.replay(record, offset, producer_id)
 
     def unload(self) -> None:
         """This node stops being the coordinator: everyone who waits is sent to look for the new one."""

@@ -8,16 +8,11 @@ from typing import NamedTuple, Protocol
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
-class LoadedRecord(NamedTuple):
-    offset: int
-    key: bytes | None
-    value: bytes | None
-
-
 class LoadedBatch(NamedTuple):
     """One batch read back for replay."""
 
-    records: Sequence[LoadedRecord]
+    records: Sequence[tuple[int, bytes | None, bytes | None]]
+    """Offset, key and value of each."""
     producer_id: int = NO_PRODUCER_ID
     end_transaction: bool | None = None
     """For a transaction marker: True committed, False aborted; None for a batch of data."""

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
-from tidelog.coordination.log import LoadedBatch, LoadedRecord
+from tidelog.coordination.batching import encode_batch, read_batches
+from tidelog.coordination.log import LoadedBatch
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from tidelog.partitions.partition import Partition
-from tidelog.records.batch import iterate_headers
-from tidelog.records.builder import NewRecord, build_batch
-from tidelog.records.control import decode_end_txn_marker
-from tidelog.records.record import iterate_records
 
 if TYPE_CHECKING:
     from tidelog.partitions.delayed import DelayedProduce
@@ -58,12 +55,7 @@ class PartitionLog:
             raise partition.failure
         if not partition.leader.has_enough_in_sync(partition.config.min_insync_replicas):
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        batch = build_batch(
-            [NewRecord(key, value, timestamp_ms) for key, value in records],
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            transactional=producer_id != NO_PRODUCER_ID,
-        )
+        batch = encode_batch(records, timestamp_ms, producer_id, producer_epoch)
         if len(batch) > partition.config.max_message_bytes:
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
         end_offset = partition.append_own(batch, timestamp_ms).last_offset + 1
@@ -76,16 +68,14 @@ class PartitionLog:
         offset = log.log_start_offset
         while offset < log.log_end_offset:
             data = log.read(offset, READ_BYTES, upper_offset=log.log_end_offset, min_one_batch=True).load()
-            for at, header in iterate_headers(data):
-                offset = header.next_offset
-                batch = memoryview(data)[at : at + header.size_in_bytes]
-                if header.is_control:
-                    marker = decode_end_txn_marker(batch)
-                    if marker is not None:
-                        yield LoadedBatch((), header.producer_id, marker.commit)
-                    continue
-                records = [LoadedRecord(record.offset, record.key, record.value) for record in iterate_records(batch)]
-                yield LoadedBatch(records, header.producer_id if header.is_transactional else NO_PRODUCER_ID)
+            reached = offset
+            for reached, batch in read_batches(data):  # noqa: B007
+                if batch is not None:
+                    yield batch
+            if reached == offset:
+                # What compaction has removed at the end of the log leaves nothing more to read.
+                return
+            offset = reached
 
     def watch(self, on_commit: Callable[[], None], on_lost: Callable[[], None]) -> None:
         self._on_commit = on_commit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tidelog.coordination.log import LoadedBatch, LoadedRecord
+from tidelog.coordination.log import LoadedBatch
 from tidelog.model.errors import BrokerError
 
 
@@ -52,7 +52,7 @@ class MemoryLog:
     def batches(self) -> Iterator[LoadedBatch]:
         offset = 0
         for batch in self.batches_written:
-            yield LoadedBatch([LoadedRecord(offset + at, key, value) for at, (key, value) in enumerate(batch)])
+            yield LoadedBatch([(offset + at, key, value) for at, (key, value) in enumerate(batch)])
             offset += len(batch)
 
     def watch(self, on_commit: Callable[[], None], on_lost: Callable[[], None]) -> None:

@@ -31,6 +31,7 @@ class Numbers:
         self.due_ms: int | None = None
         self.expired = 0
         self.ended: list[tuple[int, bool]] = []
+        self.replayed: list[tuple[Set, int, int]] = []
 
     def encode_record(self, record: Set) -> tuple[bytes, bytes | None]:
         return record[0].encode(), str(record[1]).encode()
@@ -41,6 +42,7 @@ class Numbers:
         return key.decode(), int(value or b"damaged")
 
     def replay(self, record: Set, offset: int, producer_id: int) -> None:
+        self.replayed.append((record, offset, producer_id))
         self.values[record[0]] = record[1]
 
     def replay_end_transaction(self, producer_id: int, committed: bool) -> None:
@@ -257,14 +259,26 @@ async def test_damaged_and_unknown_records_are_skipped(caplog: pytest.LogCapture
     assert "record at offset 2 is skipped" in caplog.text
 
 
-async def test_transaction_markers_reach_the_core() -> None:
-    class WithMarker(MemoryLog):
+async def test_records_of_transactions_are_replayed_in_their_place() -> None:
+    class WithTransactions(MemoryLog):
         def batches(self) -> Any:
+            yield LoadedBatch([(0, b"a", b"1")])
+            yield LoadedBatch([(1, b"a", b"2")], producer_id=7)
             yield LoadedBatch((), producer_id=7, end_transaction=True)
+            yield LoadedBatch([(3, b"a", b"3"), (4, None, b"no key")])
             yield LoadedBatch((), producer_id=8, end_transaction=False)
 
-    async with hosted(WithMarker()) as host:
+    async with hosted(WithTransactions()) as host:
+        assert host.core.replayed == [(("a", 1), 0, -1), (("a", 2), 1, 7), (("a", 3), 3, -1)]
         assert host.core.ended == [(7, True), (8, False)]
+
+
+async def test_only_the_latest_record_of_a_key_is_replayed_in_the_order_of_the_latest() -> None:
+    log = MemoryLog()
+    log.append([(b"a", b"1"), (b"b", b"2")], 0)
+    log.append([(b"a", b"3")], 0)
+    async with hosted(log) as host:
+        assert host.core.replayed == [(("b", 2), 1, -1), (("a", 3), 2, -1)]
 
 
 async def test_loading_a_long_log_lets_others_run() -> None:

@@ -100,10 +100,13 @@ class ShardDriver:
             raise AssertionError("a deadline that never passes")
         self.ticks_ms = until_ms
 
-    def replayed(self) -> GroupShard:
-        """A shard that knows nothing but the log."""
+    def replayed(self, *, compacted: bool = False) -> GroupShard:
+        """A shard that knows nothing but the log, or what compaction would leave of it."""
         shard = GroupShard(self.settings)
+        latest = {key: offset for offset, (key, _) in enumerate(self.log)}
         for offset, (key, value) in enumerate(self.log):
+            if compacted and latest[key] != offset:
+                continue
             record = decode_record(key, value)
             assert record is not None
             shard.replay(record, offset, -1)

@@ -72,8 +72,10 @@ _I16 = Struct(">h")
 _I32 = Struct(">i")
 _KIND_AND_LENGTH = Struct(">hh")
 _OFFSET_V0 = Struct(">hq")
-_OFFSET_V3 = Struct(">hqih")
 _OFFSET_V4 = Struct(">hqi")
+_OFFSET_V4_AND_LENGTH = Struct(">hqiB")
+_ONLY_TOPIC_ID = b"\x01\x00\x10"
+"""One tagged field, number 0, of 16 bytes."""
 _I64 = Struct(">q")
 _TWO_I64 = Struct(">qq")
 _TWO_I32 = Struct(">ii")
@@ -93,14 +95,20 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
     """None for a kind of record that is not one of these; ValueError when the bytes make no sense."""
     try:
-        kind = _I16.unpack_from(key)[0]
+        kind, length = _KIND_AND_LENGTH.unpack_from(key)
+        end = 4 + length
+        group_id = str(key[4:end], "utf-8")
         if kind in OFFSET_COMMIT_KEYS:
-            group_id, at = _decode_string(key, 2)
-            topic, at = _decode_string(key, at)
+            topic_length = _I16.unpack_from(key, end)[0]
+            start, end = end + 2, end + 2 + topic_length
+            if length < 0 or topic_length < 0:
+                raise ValueError("negative length in the key of an offset record")
             committed = None if value is None else _decode_offset_value(value)
-            return OffsetCommitRecord(group_id, topic, _I32.unpack_from(key, at)[0], committed)
+            # A length that reaches beyond the key leaves no room for the partition.
+            return OffsetCommitRecord(group_id, str(key[start:end], "utf-8"), _I32.unpack_from(key, end)[0], committed)
         if kind == GROUP_METADATA_KEY:
-            group_id, _ = _decode_string(key, 2)
+            if length < 0 or end > len(key):
+                raise ValueError("the group id reaches beyond the key of its record")
             return GroupMetadataRecord(group_id, None if value is None else _decode_group_value(value))
     except (StructError, MalformedVarint, UnicodeDecodeError) as error:
         raise ValueError(f"damaged group record: {error}") from error
@@ -122,35 +130,39 @@ def _encode_offset_value(committed: CommittedOffset) -> bytes:
         return head + metadata + _TWO_I64.pack(committed.commit_timestamp_ms, committed.expire_timestamp_ms)
     head = _OFFSET_V4.pack(4, committed.offset, committed.leader_epoch)
     length = encode_unsigned_varint(len(metadata) + 1)
-    tags = b"\x00" if committed.topic_id == ZERO_TOPIC_ID else b"\x01\x00\x10" + committed.topic_id
+    tags = b"\x00" if committed.topic_id == ZERO_TOPIC_ID else _ONLY_TOPIC_ID + committed.topic_id
     return b"".join((head, length, metadata, _I64.pack(committed.commit_timestamp_ms), tags))
 
 
 def _decode_offset_value(value: bytes) -> CommittedOffset:
     version = _I16.unpack_from(value)[0]
+    if version == VALUE_VERSION_MAX:
+        _, offset, leader_epoch, length = _OFFSET_V4_AND_LENGTH.unpack_from(value)
+        at = 15
+        if length > 0x7F:
+            length, at = decode_unsigned_varint(value, 14)
+        end = at + length - 1
+        if length == 0:
+            raise ValueError("an offset record without its metadata string")
+        # Metadata that reaches beyond the value leaves no room for the timestamp.
+        commit_ms = _I64.unpack_from(value, end)[0]
+        if value[end + 8 : end + 11] == _ONLY_TOPIC_ID and len(value) >= end + 27:
+            topic_id = value[end + 11 : end + 27]
+        else:
+            topic_id = _find_tag(value, end + 8, 0) or ZERO_TOPIC_ID
+            if len(topic_id) != len(ZERO_TOPIC_ID):
+                raise ValueError(f"a topic id of {len(topic_id)} bytes in an offset record")
+        return CommittedOffset(offset, leader_epoch, str(value[at:end], "utf-8"), commit_ms, -1, topic_id)
     if version == 3:
-        _, offset, leader_epoch, length = _OFFSET_V3.unpack_from(value)
-        end = 16 + length
-        if length < 0:
-            raise ValueError("negative length in an offset record")
-        return CommittedOffset(offset, leader_epoch, str(value[16:end], "utf-8"), _I64.unpack_from(value, end)[0])
+        _, offset, leader_epoch = _OFFSET_V4.unpack_from(value)
+        metadata, at = _decode_string(value, 14)
+        return CommittedOffset(offset, leader_epoch, metadata, _I64.unpack_from(value, at)[0])
     if 0 <= version <= 2:
         offset = _OFFSET_V0.unpack_from(value)[1]
         metadata, at = _decode_string(value, 10)
         commit_ms = _I64.unpack_from(value, at)[0]
-        return CommittedOffset(
-            offset, -1, metadata, commit_ms, _I64.unpack_from(value, at + 8)[0] if version == 1 else -1
-        )
-    if version == VALUE_VERSION_MAX:
-        _, offset, leader_epoch = _OFFSET_V4.unpack_from(value)
-        length, at = decode_unsigned_varint(value, 14)
-        metadata = str(_take(value, at, length - 1), "utf-8")
-        at += length - 1
-        commit_ms = _I64.unpack_from(value, at)[0]
-        topic_id = _find_tag(value, at + 8, 0) or ZERO_TOPIC_ID
-        if len(topic_id) != len(ZERO_TOPIC_ID):
-            raise ValueError(f"a topic id of {len(topic_id)} bytes in an offset record")
-        return CommittedOffset(offset, leader_epoch, metadata, commit_ms, -1, topic_id)
+        expire_ms = _I64.unpack_from(value, at + 8)[0] if version == 1 else -1
+        return CommittedOffset(offset, -1, metadata, commit_ms, expire_ms)
     raise ValueError(f"offset record of unknown version {version}")
 
 

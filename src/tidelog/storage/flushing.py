@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 class PendingFlush:
     """Files to sync. Once `sync` returned, every batch below `end_offset` survives a crash of the machine."""
 
-    __slots__ = ("directory", "end_offset", "files")
+    __slots__ = ("directories", "end_offset", "files")
 
-    def __init__(self, files: list[OpenFile], directory: str | None, end_offset: int) -> None:
+    def __init__(self, files: list[OpenFile], directories: list[str], end_offset: int) -> None:
         self.files = files
-        self.directory = directory
-        """To be synced too, because files were created or removed in it."""
+        self.directories = directories
+        """To be synced too, because something was created or removed in them."""
         self.end_offset = end_offset
 
     def sync(self) -> None:
@@ -29,7 +29,7 @@ class PendingFlush:
         try:
             for file in self.files:
                 os.fdatasync(file.fd)
-            if self.directory is not None and self.files:
-                sync_directory(self.directory)
+            for directory in self.directories:
+                sync_directory(directory)
         except OSError as error:
             raise StorageFailure(f"cannot sync up to offset {self.end_offset}: {error}") from error

@@ -53,6 +53,7 @@ class Log:
 
     __slots__ = (
         "_directory_unsynced",
+        "_is_new",
         "_leader_epochs",
         "_upper_position",
         "active_segment",
@@ -104,6 +105,9 @@ class Log:
         self.latest_epoch = -1 if loaded.leader_epochs is None else loaded.leader_epochs.latest_epoch
         """The epoch of the last batch as far as known: what an append compares its own with."""
         self._directory_unsynced = True
+        """Files were created, renamed or removed since the directory was last synced."""
+        self._is_new = loaded.created
+        """The name of the directory itself is not synced either."""
         self._upper_position = (-1, -1, -1)
         self.config = config
         self.stamps_append_time = False
@@ -421,10 +425,15 @@ class Log:
         """What must be synced to make everything appended so far safe: `sync` it in any thread, then `finish_flush`."""
         first = self.segment_index(self.recovery_point)
         unflushed = self.segments[first:] if self.recovery_point < self.log_end_offset else []
-        directory = self.directory if self._directory_unsynced else None
-        self._directory_unsynced = False
         files = [segment.open_file() for segment in unflushed if segment.size]
-        return PendingFlush(files, directory, self.log_end_offset)
+        directories: list[str] = []
+        if files and self._directory_unsynced:
+            self._directory_unsynced = False
+            directories = [self.directory]
+            if self._is_new:
+                self._is_new = False
+                directories.append(os.path.dirname(self.directory))
+        return PendingFlush(files, directories, self.log_end_offset)
 
     def finish_flush(self, flush: PendingFlush) -> None:
         """The flush was synced: the recovery point moves (a log truncated meanwhile keeps its lower end)."""
@@ -436,7 +445,7 @@ class Log:
         try:
             flush.sync()
         except StorageFailure:
-            self._directory_unsynced = True
+            self._directory_unsynced = self._is_new = True
             raise
         self.finish_flush(flush)
 

@@ -45,6 +45,7 @@ class LoadedLog(NamedTuple):
     """None when they were not needed: read on first use."""
     recovered: bool
     has_metadata: bool
+    created: bool = False
 
 
 def load_log(
@@ -71,7 +72,7 @@ def load_log(
         for offset in listing.snapshots:
             remove_if_present(snapshot_path(directory, offset))
         segment = Segment.create(directory, start, now_ms)
-        return LoadedLog([segment], start, start, state, set(), None, False, listing.has_metadata)
+        return LoadedLog([segment], start, start, state, set(), None, False, listing.has_metadata, True)
     segments = [Segment(directory, base, size=size, created_ms=now_ms) for base, size in sorted(listing.logs.items())]
     for segment in segments:
         segment.index_interval_bytes = index_interval_bytes

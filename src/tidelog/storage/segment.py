@@ -318,9 +318,10 @@ class Segment:
         """Of all batches, -1 when there is none (an empty segment, or producers that set no time)."""
         if self.max_timestamp == UNKNOWN:
             try:
-                self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry()
-                if self.max_timestamp < -1 or (self.max_timestamp == -1 and self._read_first_timestamp() >= 0):
+                timestamp, offset = self.time_index.last_entry()
+                if timestamp < max((header.max_timestamp for _, header in self._scan_tail()), default=-1):
                     raise CorruptIndex("it lacks the largest timestamp")
+                self.max_timestamp, self.max_timestamp_offset = timestamp, offset
             except CorruptIndex as problem:
                 self._rebuild(self.time_index.path, problem)
         return self.max_timestamp
@@ -387,19 +388,21 @@ class Segment:
         """The offset after the last batch, found from the last index entry on; CorruptLog when the end is damaged."""
         if self.size == 0:
             return self.base_offset
-        try:
-            entry = read_last_entry(self.offset_index.path, INDEX_ENTRY.size)
-            start = INDEX_ENTRY.unpack(entry)[1] if entry else 0
-            if start >= self.size:
-                start = 0
-        except (CorruptIndex, FileNotFoundError):
-            start = 0
-        scan = SegmentScan(self.path, self.base_offset, start=start)
+        scan = self._scan_tail()
         for _ in scan:
             pass
         if scan.problem is not None:
             raise CorruptLog(f"{self.path} is damaged at position {scan.valid_bytes}: {scan.problem}")
         return scan.next_offset
+
+    def _scan_tail(self) -> SegmentScan:
+        """The batches from the last index entry on; all of them when the index is no use."""
+        try:
+            entry = read_last_entry(self.offset_index.path, INDEX_ENTRY.size)
+            start = INDEX_ENTRY.unpack(entry)[1] if entry else 0
+        except (CorruptIndex, FileNotFoundError):
+            start = 0
+        return SegmentScan(self.path, self.base_offset, start=start if start < self.size else 0)
 
     # -- cutting -------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -54,6 +56,23 @@ class Command:
         if fails:
             assert re.fullmatch(r"tidelog: [^\n]+\n", result.err), result.err
         return result
+
+    def on_terminal(self, *arguments: str) -> str:
+        """Runs the command with standard output and error on a terminal and returns what that shows."""
+        ours, theirs = pty.openpty()
+        environment = {**self.environment, "TERM": "dumb", "COLUMNS": "120"}
+        process = subprocess.Popen(
+            [*TIDELOG, *arguments], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=environment
+        )
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):
+            # Linux reports the end of a terminal as an error.
+            while chunk := os.read(ours, 65536):
+                shown += chunk
+        os.close(ours)
+        assert process.wait(timeout=COMMAND_SECONDS_MAX) == 0, shown
+        return shown.decode()
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Starts the command and returns at once; its output is read from pipes."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.command import Command
+from tests.cli.command import TIDELOG, Command
 
 
 def read(tidelog: Command, topic: str, *arguments: str) -> list[dict[str, Any]]:
@@ -176,3 +178,36 @@ def test_a_line_without_a_key_ends_the_input(tidelog: Command, new_topic: Callab
     refused = tidelog("produce", topic, "--key-separator", ":", stdin=b"a:1\nb\nc:3\n", fails=True)
     assert "line 2 has no key separator" in refused.err
     assert [record["value"] for record in read(tidelog, topic)] == ["1"]
+
+
+def test_a_terminal_sees_a_few_records_and_the_summary(
+    tidelog: Command, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = new_topic(2)
+    (tmp_path / "lines").write_bytes(b"x\n" * 1000)
+    shown = tidelog.on_terminal("produce", topic, "--partitioner", "round-robin", "--file", str(tmp_path / "lines"))
+    assert len([line for line in shown.splitlines() if line.startswith(f"{topic} partition")]) == 20
+    assert "─" in shown
+    assert "1,000 records" in shown
+    assert ["0", "500", "0", "499"] in [line.split() for line in shown.splitlines()]
+
+
+def test_records_are_reported_before_the_input_ends(tidelog: Command, new_topic: Callable[..., str]) -> None:
+    topic = new_topic()
+    process = subprocess.Popen(
+        [*TIDELOG, "produce", topic],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=tidelog.environment,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"first\nsecond\n")
+    process.stdin.flush()
+    # The input is still open, and the acknowledgements are reported all the same.
+    assert process.stdout.readline() == f"{topic} partition 0 offset 0\n".encode()
+    assert process.stdout.readline() == f"{topic} partition 0 offset 1\n".encode()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (130, b"")

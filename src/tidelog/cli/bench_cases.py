@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 SETTLE_SECONDS_MAX = 60.0
 """Without any progress for so long a measurement is given up."""
 
+SINGLE_SETTINGS = {"acks": "1", "linger.ms": 0, "socket.nagle.disable": True}
+"""For latency: nothing waits to be sent together with something else, not in the client and not in the kernel."""
+
 WARM_UP_RECORDS = 50
 POLL_EVERY = 1000
 TIMESTAMP_BYTES = 8
@@ -208,7 +211,7 @@ def measure_consume(args: argparse.Namespace, topic: str) -> Throughput:
 
 def measure_single(args: argparse.Namespace, topic: str) -> Latencies:
     """One record at a time with acks=1: from handing it over to its acknowledgement."""
-    producer = connect_producer(args, {"acks": "1", "linger.ms": 0, "queue.buffering.backpressure.threshold": 1})
+    producer = connect_producer(args, SINGLE_SETTINGS)
     partition_ids(producer, args, topic)
     value = make_value(args.size)
     settled: list[KafkaError | None] = []
@@ -234,8 +237,8 @@ def measure_end_to_end(args: argparse.Namespace, topic: str) -> Latencies:
     """Records at a steady rate; each carries the time it was handed over, the reader subtracts."""
     from confluent_kafka import OFFSET_END, TopicPartition
 
-    producer = connect_producer(args, {"acks": "1", "linger.ms": 0})
-    consumer = _bulk_consumer(args, **{"fetch.wait.max.ms": 100, "fetch.min.bytes": 1})
+    producer = connect_producer(args, SINGLE_SETTINGS)
+    consumer = _bulk_consumer(args, **{"fetch.wait.max.ms": 100, "fetch.min.bytes": 1, "socket.nagle.disable": True})
     total = max(int(args.rate * args.seconds), 1)
     progress = Progress("end to end:", total)
     try:

@@ -11,9 +11,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tidelog.cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 NOUNS: dict[str, tuple[str, str]] = {
     "serve": ("tidelog.cli.serve", "run a node"),
@@ -101,7 +104,7 @@ def _run(arguments: list[str]) -> int:
     return int(code)
 
 
-def _import(module_name: str):  # type: ignore[no-untyped-def]
+def _import(module_name: str) -> ModuleType:
     import importlib
 
     return importlib.import_module(module_name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -261,6 +262,8 @@ def _send_all(
         extra["headers"] = headers
     if args.timestamp is not None:
         extra["timestamp"] = args.timestamp
+    poller = _Poller(producer)
+    poller.start()
     try:
         for record in records:
             partition = choose()
@@ -270,9 +273,8 @@ def _send_all(
                     break
                 except BufferError:
                     # The queue is full: wait until the broker has taken some.
-                    producer.poll(0.1)
-            producer.poll(0)
-            if deliveries.failure is not None:
+                    time.sleep(0.01)
+            if deliveries.failure is not None or poller.failure is not None:
                 break
     except KeyboardInterrupt:
         # What was handed over gets a moment to arrive; a broker that is gone does not hold the user.
@@ -280,9 +282,36 @@ def _send_all(
         producer.purge()
         raise
     finally:
+        poller.end()
         while len(producer):
             producer.flush(0.2)
             deliveries.progress.update(deliveries.count)
+    if poller.failure is not None:
+        raise poller.failure
+
+
+class _Poller(threading.Thread):
+    """Reports acknowledgements while the command waits for the next line of its input."""
+
+    def __init__(self, producer: Producer) -> None:
+        super().__init__(name="tidelog-produce-poller", daemon=True)
+        self._producer = producer
+        self._ending = False
+        self.failure: Exception | None = None
+        """What a report failed with, such as a reader that went away."""
+
+    def run(self) -> None:
+        try:
+            while not self._ending:
+                if self._producer.poll(0.05):
+                    sys.stdout.flush()
+        except Exception as error:
+            self.failure = error
+
+    def end(self) -> None:
+        """Returns when no report can come from this thread any more."""
+        self._ending = True
+        self.join()
 
 
 class Deliveries:

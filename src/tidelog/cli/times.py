@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
@@ -44,7 +45,12 @@ def format_time(timestamp_ms: int) -> str:
     if timestamp_ms < 0:
         return "-"
     try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+        return f"{_format_second(timestamp_ms // 1000)}.{timestamp_ms % 1000:03d}Z"
     except (OverflowError, ValueError, OSError):
         return str(timestamp_ms)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{timestamp_ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _format_second(seconds: int) -> str:
+    """Remembered: the records of a second have most of their time in common, and there may be a million of them."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

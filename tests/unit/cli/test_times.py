@@ -40,11 +40,8 @@ def test_without_a_zone_it_is_local_time() -> None:
     assert parse_time("2026-11-16T10:00:00", NOW_MS) == datetime(2026, 11, 16, 10).timestamp() * 1000
 
 
-@pytest.mark.parametrize("text", ["", "yesterday-ish", "10", "10 minutes", "10x", "2026-13-01", "--10m", "²"])
+@pytest.mark.parametrize("text", ["", "yesterday-ish", "10 minutes", "10x", "2026-13-01", "--10m", "²"])
 def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
-    if text == "10":
-        assert parse_time(text, NOW_MS) == 10
-        return
     with pytest.raises(ValueError, match="is no time: use ISO 8601") as raised:
         parse_time(text, NOW_MS)
     assert "\n" not in str(raised.value)

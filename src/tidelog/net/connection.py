@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from tidelog.model import limits
 from tidelog.net.direct import REGION_BYTES_MIN, DirectSender, Piece
-from tidelog.net.framing import Frame, FrameBuffer, FrameError
+from tidelog.net.framing import Frame, FrameError, FrameReader
 from tidelog.net.reply import Buffers, CloseConnection, Part, PendingReply, Region, Reply
 
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ _SIZE = Struct(">i")
 WRITE_CHUNK_BYTES = 256 * 1024
 """How much of a file region is read at a time; also about what a stalled peer holds of this node's memory."""
 
-Dispatch = Callable[["Connection", bytes, int], Reply]
+Dispatch = Callable[["Connection", bytes | bytearray, int], Reply]
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_answers",
         "_close_reason",
         "_direct",
         "_dispatch",
-        "_frame_buffer",
+        "_frames",
         "_held_bytes",
         "_is_at_eof",
         "_is_closed",
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, listener: Listener, dispatch: Dispatch) -> None:
         self._listener = listener
         self._dispatch = dispatch
-        self._frame_buffer = FrameBuffer(listener.frame_bytes_max)
+        self._frames = FrameReader(listener.scratch, listener.frame_bytes_max)
         self._queued_frames: deque[Frame] = deque()
         """Whole requests that wait for their turn."""
         self._answers: deque[tuple[PendingReply, int]] = deque()
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
     def is_closed(self) -> bool:
         return self._is_closed
 
-    # -- asyncio.Protocol ------------------------------------------------------------------------------------------
+    # -- asyncio.BufferedProtocol ----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -111,14 +111,17 @@ class Connection(asyncio.Protocol):
                 reply.on_abandoned()
         self._listener.connection_closed(self, self._close_reason)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
         listener = self._listener
-        listener.metrics.bytes_in += len(data)
+        listener.metrics.bytes_in += nbytes
         self.last_active_s = listener.monotonic_s()
-        listener.budget.charge(len(data))
-        self._held_bytes += len(data)
+        listener.budget.charge(nbytes)
+        self._held_bytes += nbytes
         try:
-            frames = self._frame_buffer.feed(data)
+            frames = self._frames.filled(nbytes)
         except FrameError as error:
             self.close("oversized", str(error))
             return
@@ -283,7 +286,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def has_partial_frame(self) -> bool:
-        return self._frame_buffer.buffered_bytes > 0
+        return self._frames.buffered_bytes > 0
 
     @property
     def _is_sending(self) -> bool:

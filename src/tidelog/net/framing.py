@@ -1,7 +1,8 @@
 """Cuts a byte stream into frames: a 4-byte size, then that many bytes.
 
-Nothing is allocated for an announced size: a frame is joined from the chunks that really arrived, so a peer that
-announces 100 MB and sends ten bytes costs ten bytes. A frame is copied at most once on its way here.
+The bytes of a large frame are received where they stay; small ones go through a scratch buffer that all connections
+share, since they are taken out before the next connection reads. Memory follows what really arrived: a buffer of the
+announced size is only reserved, its pages come into being as they are filled.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ from struct import Struct
 
 from tidelog.model import limits
 
+SCRATCH_BYTES = 256 * 1024
+DIRECT_BYTES_MIN = 16 * 1024
+"""From this many missing bytes on, the rest of a frame is received in place instead of being copied there."""
+
 _SIZE = Struct(">i")
 
-Frame = tuple[bytes, int]
+Frame = tuple[bytes | bytearray, int]
 """A buffer that ends where the frame ends, and the position in it where the frame's content starts."""
 
 
@@ -20,65 +25,65 @@ class FrameError(Exception):
     """The stream cannot be followed any further."""
 
 
-class FrameBuffer:
-    """The incomplete tail of one connection's stream."""
+class FrameReader:
+    """The incomplete tail of one connection's stream. `buffer`, fill some of it, `filled`, and so on."""
 
-    __slots__ = ("_chunks", "_frame_bytes_max", "_needed_bytes", "buffered_bytes")
+    __slots__ = ("_frame_bytes_max", "_place", "_placed_bytes", "_scratch", "_tail")
 
-    def __init__(self, frame_bytes_max: int) -> None:
+    def __init__(self, scratch: memoryview, frame_bytes_max: int) -> None:
+        self._scratch = scratch
         self._frame_bytes_max = frame_bytes_max
-        self._chunks: list[bytes] = []
-        self.buffered_bytes = 0
-        """Bytes held in incomplete frames."""
-        self._needed_bytes = 4
-        """How many bytes must be buffered before the next step: a frame's size (4), then the whole frame."""
+        self._tail = b""
+        """The start of a frame that is not worth a place of its own yet."""
+        self._place: bytearray | None = None
+        """A large frame that is being received."""
+        self._placed_bytes = 0
 
-    def feed(self, data: bytes) -> list[Frame]:
-        """Takes the next chunk of the stream, returns the frames it completes."""
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes held of incomplete frames."""
+        return len(self._tail) if self._place is None else self._placed_bytes
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes are to be put."""
+        if self._place is None:
+            return self._scratch
+        return memoryview(self._place)[self._placed_bytes :]
+
+    def filled(self, byte_count: int) -> list[Frame]:
+        """So many bytes were put there; returns the frames they complete."""
+        if self._place is None:
+            data = bytes(self._scratch[:byte_count])
+            return self._cut(self._tail + data if self._tail else data)
+        self._placed_bytes += byte_count
+        if self._placed_bytes < len(self._place):
+            return []
+        frame = self._place
+        self._place = None
+        return [(frame, 4)]
+
+    def _cut(self, data: bytes) -> list[Frame]:
         frames: list[Frame] = []
-        while self._chunks:
-            missing_bytes = self._needed_bytes - self.buffered_bytes
-            if len(data) < missing_bytes:
-                if data:
-                    self._chunks.append(data)
-                    self.buffered_bytes += len(data)
-                return frames
-            self._chunks.append(data[:missing_bytes])
-            data = data[missing_bytes:]
-            whole = b"".join(self._chunks)
-            if self._needed_bytes == 4:
-                self._keep(whole, 4 + self._decode_size(whole, 0))
-            else:
-                self._chunks.clear()
-                self.buffered_bytes = 0
-                frames.append((whole, 4))
-        if data:
-            self._cut(data, frames)
-        return frames
-
-    def _cut(self, data: bytes, frames: list[Frame]) -> None:
         position = 0
         length = len(data)
         while length - position >= 4:
             end = position + 4 + self._decode_size(data, position)
             if end > length:
-                self._keep(data[position:], end - position)
-                return
-            if end == length and position == 0:
-                frames.append((data, 4))
-            else:
-                frames.append((data[position + 4 : end], 0))
+                break
+            frames.append((data, 4) if position == 0 and end == length else (data[position + 4 : end], 0))
             position = end
-        if position < length:
-            self._keep(data[position:], 4)
+        else:
+            end = length
+        self._tail = data[position:]
+        if end - length >= DIRECT_BYTES_MIN:
+            self._place = bytearray(end - position)
+            self._placed_bytes = len(self._tail)
+            self._place[: self._placed_bytes] = self._tail
+            self._tail = b""
+        return frames
 
     def _decode_size(self, data: bytes, position: int) -> int:
         size: int = _SIZE.unpack_from(data, position)[0]
         if not limits.FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
             raise FrameError(f"announced {size} bytes, allowed {limits.FRAME_BYTES_MIN} to {self._frame_bytes_max}")
         return size
-
-    def _keep(self, tail: bytes, needed_bytes: int) -> None:
-        self._chunks = [tail]
-        self.buffered_bytes = len(tail)
-        self._needed_bytes = needed_bytes

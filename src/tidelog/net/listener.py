@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tidelog.model import limits
 from tidelog.net.budget import ByteBudget
 from tidelog.net.connection import Connection, Dispatch
+from tidelog.net.framing import SCRATCH_BYTES
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics
 
@@ -44,6 +45,8 @@ class Listener:
         self.frame_bytes_max = frame_bytes_max
         self.connection_bytes_max = max(limits.CONNECTION_IN_FLIGHT_BYTES_MAX, frame_bytes_max + (1 << 20))
         self.monotonic_s = monotonic_s
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        """Where the sockets of all connections are read into, one at a time."""
         self._dispatch = dispatch
         self._connections_max = connections_max
         self._idle_s = idle_s

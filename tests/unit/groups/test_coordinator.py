@@ -1,0 +1,239 @@
+"""The coordinator: which shard, which error, and what a start and a stop do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from tests.unit.coordination.memory_log import MemoryLog
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.groups.coordinator import GroupCoordinator
+from tidelog.groups.core.messages import (
+    Commit,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    LeavingMember,
+    OffsetsToFetch,
+    OffsetToCommit,
+    Sync,
+    Synced,
+)
+from tidelog.groups.partitioning import coordinator_partition, java_string_hash
+from tidelog.model.errors import BrokerError, ErrorCode
+
+pytestmark = pytest.mark.anyio
+NONE = ErrorCode.NONE
+TWO_GROUPS_OF_DIFFERENT_PARTITIONS = ("b", "c")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class OffsetsTopic:
+    """The partitions of the offsets topic as a node would have them."""
+
+    def __init__(self, partitions: int = 0, *, leads: bool = True) -> None:
+        self.logs = [MemoryLog() for _ in range(partitions)]
+        self.leads = leads
+        self.created = 0
+
+    def open(self, partition: int) -> MemoryLog | None:
+        return self.logs[partition] if self.leads else None
+
+    async def create(self) -> None:
+        self.created += 1
+        await asyncio.sleep(0)
+        self.logs = [MemoryLog() for _ in range(4)]
+
+    def coordinator(self) -> GroupCoordinator:
+        return GroupCoordinator(
+            BrokerConfig(group_initial_rebalance_delay_ms=0),
+            open_log=self.open,
+            count_partitions=lambda: len(self.logs),
+            create_topic=self.create,
+        )
+
+
+def join_request(group: str = "g", member_id: str = "", session_ms: int = 10_000) -> Join:
+    return Join(
+        group, member_id, None, "consumer", (("range", b""),), session_ms, 60_000, "c", "/h", "1", True, True
+    )  # fmt: skip
+
+
+def commit_request(group: str, offset: int) -> Commit:
+    return Commit(group, "", None, -1, [OffsetToCommit("t", 0, offset)])
+
+
+def offset_of(coordinator: GroupCoordinator, group: str) -> int:
+    topics, commit = coordinator.fetch_offsets(FetchOffsets(group, [OffsetsToFetch("t", [0])]))
+    assert commit is None
+    return topics[0][2][0].offset
+
+
+async def code_of(call: Awaitable[object] | Callable[[], object]) -> ErrorCode:
+    try:
+        if isinstance(call, Awaitable):
+            await call
+        else:
+            call()
+    except BrokerError as error:
+        return error.code
+    return NONE
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("group", 98629247),
+        ("my-group", -1906497762),
+        ("zażółć", -701064989),
+        ("\U0001f600", 1772899),
+    ],
+)
+def test_hashes_are_javas(text: str, value: int) -> None:
+    assert java_string_hash(text) == value
+
+
+def test_the_smallest_hash_has_no_absolute_value_in_java() -> None:
+    assert java_string_hash("polygenelubricants") == -(2**31)
+    assert coordinator_partition("polygenelubricants", 50) == 0
+    assert coordinator_partition("group", 50) == 98629247 % 50
+
+
+async def test_the_topic_is_created_for_the_first_group_and_once() -> None:
+    topic = OffsetsTopic()
+    coordinator = topic.coordinator()
+    coordinator.start()
+    assert await code_of(coordinator.join(join_request())) is ErrorCode.NOT_COORDINATOR
+    found = await asyncio.gather(*(coordinator.partition_of(group) for group in ("a", "b", "a")))
+    assert found == [coordinator_partition(group, 4) for group in ("a", "b", "a")]
+    assert topic.created == 1
+    assert coordinator.commit_offsets(commit_request("a", 3)) == ([NONE], None)
+    await coordinator.stop()
+
+
+async def test_a_topic_that_cannot_be_created_is_tried_again() -> None:
+    topic = OffsetsTopic()
+
+    async def fail() -> None:
+        raise BrokerError(ErrorCode.INVALID_REPLICATION_FACTOR)
+
+    topic.create = fail  # type: ignore[method-assign]
+    coordinator = topic.coordinator()
+    for _ in range(2):
+        assert await code_of(coordinator.partition_of("g")) is ErrorCode.INVALID_REPLICATION_FACTOR
+    await coordinator.stop()
+
+
+async def test_a_group_can_be_formed_and_committed_to() -> None:
+    coordinator = OffsetsTopic(4).coordinator()
+    coordinator.start()
+    reply = await coordinator.join(join_request())
+    assert reply == Joined(ErrorCode.MEMBER_ID_REQUIRED, "c-1")
+    async with asyncio.timeout(5):
+        reply = await coordinator.join(join_request(member_id="c-1"))
+    assert (reply.error, reply.generation, reply.leader) == (NONE, 1, "c-1")
+    synced = await coordinator.sync(Sync("g", "c-1", None, 1, None, None, [("c-1", b"A")]))
+    assert synced == Synced(NONE, "consumer", "range", b"A")
+    assert coordinator.heartbeat(Heartbeat("g", "c-1", None, 1)) == (NONE, None)
+    assert coordinator.count_groups()["Stable"] == 1
+    left = await coordinator.leave(Leave("g", [LeavingMember("c-1", None)]))
+    assert left.members[0].error is NONE
+    assert [group.state for group in await coordinator.list_groups([], [])] == ["Empty"]
+    await coordinator.stop()
+
+
+async def test_a_restart_loads_every_shard() -> None:
+    topic = OffsetsTopic(4)
+    coordinator = topic.coordinator()
+    coordinator.start()
+    for group in map(str, range(20)):
+        coordinator.commit_offsets(commit_request(group, int(group)))
+    await coordinator.stop()
+
+    coordinator = topic.coordinator()
+    coordinator.start()
+    assert await code_of(coordinator.join(join_request("1"))) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert await code_of(lambda: offset_of(coordinator, "1")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert coordinator.heartbeat(Heartbeat("1", "m", None, 1)) == (NONE, None), "nobody is sent away while loading"
+    await coordinator.loaded()
+    assert [offset_of(coordinator, str(group)) for group in range(20)] == list(range(20))
+    await coordinator.stop()
+
+
+async def test_a_partition_led_elsewhere_is_not_coordinated_here() -> None:
+    topic = OffsetsTopic(4, leads=False)
+    coordinator = topic.coordinator()
+    coordinator.start()
+    assert await code_of(lambda: coordinator.commit_offsets(commit_request("g", 1))) is ErrorCode.NOT_COORDINATOR
+    topic.leads = True
+    coordinator.refresh()
+    assert coordinator.commit_offsets(commit_request("g", 1)) == ([NONE], None)
+    parked = asyncio.ensure_future(coordinator.join(join_request()._replace(requires_known_member_id=False)))
+    topic.leads = False
+    await asyncio.sleep(0)
+    coordinator.refresh()
+    assert (await parked).error in (NONE, ErrorCode.NOT_COORDINATOR)
+    assert await code_of(lambda: coordinator.commit_offsets(commit_request("g", 1))) is ErrorCode.NOT_COORDINATOR
+    assert await coordinator.list_groups([], []) == []
+    await coordinator.stop()
+
+
+async def test_requests_that_are_wrong_whatever_the_group() -> None:
+    coordinator = OffsetsTopic(4).coordinator()
+    coordinator.start()
+    assert await code_of(coordinator.join(join_request(""))) is ErrorCode.INVALID_GROUP_ID
+    for session_ms in (5999, 1_800_001):
+        assert await code_of(coordinator.join(join_request(session_ms=session_ms))) is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert await code_of(coordinator.sync(Sync("", "m", None, 1, None, None, []))) is ErrorCode.INVALID_GROUP_ID
+    assert await code_of(coordinator.leave(Leave("", []))) is ErrorCode.INVALID_GROUP_ID
+    assert coordinator.commit_offsets(commit_request("", 5)) == ([NONE], None), "clients of old have no group id"
+    assert offset_of(coordinator, "") == 5
+    await coordinator.stop()
+
+
+async def test_groups_are_described_and_deleted_across_shards() -> None:
+    topic = OffsetsTopic(4)
+    coordinator = topic.coordinator()
+    coordinator.start()
+    for group in TWO_GROUPS_OF_DIFFERENT_PARTITIONS:
+        coordinator.commit_offsets(commit_request(group, 1))
+    assert len([log for log in topic.logs if not log.is_empty]) == 2
+    described = await coordinator.describe_groups(["b", "c", "nobody"])
+    assert [(group.group_id, group.state) for group in described] == [
+        ("b", "Empty"),
+        ("c", "Empty"),
+        ("nobody", "Dead"),
+    ]
+    assert await coordinator.delete_groups(["b", "b", "nobody"]) == [
+        ("b", NONE),
+        ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),
+    ]
+    assert [group.group_id for group in await coordinator.list_groups([], [])] == ["c"]
+    await coordinator.topics_deleted({"t"})
+    assert offset_of(coordinator, "c") == -1
+    await coordinator.stop()
+
+
+async def test_a_log_that_cannot_be_read_is_not_served_as_empty() -> None:
+    topic = OffsetsTopic(1)
+    topic.logs[0].append([(b"x", b"y")], 0)
+
+    def explode() -> object:
+        raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    topic.logs[0].batches = explode  # type: ignore[method-assign, assignment]
+    coordinator = topic.coordinator()
+    coordinator.start()
+    await coordinator.loaded()
+    assert await code_of(lambda: offset_of(coordinator, "g")) is ErrorCode.NOT_COORDINATOR
+    await coordinator.stop()

@@ -8,7 +8,6 @@ it is committed: what a caller has seen cannot be undone by a failover.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
@@ -20,8 +19,9 @@ from tidelog.coordination.log import CoordinatorLog, LoadedBatch
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID
 from tidelog.runtime.clock import wall_clock_ms
+from tidelog.telemetry.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger("tidelog.coordination")
 
 C = TypeVar("C", bound=CoordinatorCore)
 Q = TypeVar("Q")
@@ -141,7 +141,9 @@ class CoreHost(Generic[C]):
 
     def _append_failed(self, decision: Decision[Any], error: BrokerError) -> None:
         code = _AS_COORDINATOR_ERROR.get(error.code, error.code)
-        logger.warning("%s: append failed, %d records not written: %s", self._name, len(decision.records), error)
+        logger.warning_limited(
+            "coordinator write failed", partition=self._name, records=len(decision.records), error=error.message
+        )
         decision.records.clear()
         if not decision.failures:
             raise BrokerError(code, error.message) from error
@@ -192,9 +194,8 @@ class CoreHost(Generic[C]):
             return
         try:
             self._perform(self.core.decide_deadlines(self._now()))
-        except BrokerError as error:
-            # Only the periodic clean-up writes without anybody waiting, and it comes round again.
-            logger.warning("%s: %s", self._name, error)
+        except BrokerError:
+            # Logged where it failed. Only the periodic clean-up writes for nobody, and it comes round again.
             self._arm()
 
     # -- loading and unloading ---------------------------------------------------------------------------------------
@@ -254,10 +255,10 @@ class CoreHost(Generic[C]):
             record = self.core.decode_record(key, value)
         except ValueError as error:
             # The batch had its checksum right, so it was written like this: by a client, not by a coordinator.
-            logger.warning("%s: record at offset %d is skipped: %s", self._name, offset, error)
+            logger.warning_limited("coordinator record skipped", partition=self._name, offset=offset, error=str(error))
             return
         if record is None:
-            logger.debug("%s: record at offset %d is of a kind this version does not know", self._name, offset)
+            logger.debug("coordinator record of an unknown kind", partition=self._name, offset=offset)
             return
         self.core.replay(record, offset, producer_id)
 

@@ -8,9 +8,9 @@ NOT_COORDINATOR. Everything raises BrokerError; the handlers put it where their 
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidelog.coordination.host import CoreHost, HostState
@@ -35,11 +35,14 @@ from tidelog.groups.core.shard import GroupShard
 from tidelog.groups.core.state import ClassicGroupState
 from tidelog.groups.partitioning import OFFSETS_TOPIC, coordinator_partition
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
+    from tidelog.metadata.delta import MetadataDelta
+    from tidelog.metadata.image import MetadataImage
 
-logger = logging.getLogger(__name__)
+logger = get_logger("tidelog.groups")
 
 Shard = CoreHost[GroupShard]
 OpenLog = Callable[[int], CoordinatorLog | None]
@@ -63,6 +66,7 @@ class GroupCoordinator:
         self._create_topic = create_topic
         self._shards: dict[int, Shard] = {}
         self._loading: set[asyncio.Task[None]] = set()
+        self._cleaning: set[asyncio.Task[None]] = set()
         self._creating: asyncio.Task[None] | None = None
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -75,7 +79,7 @@ class GroupCoordinator:
         for shard in self._shards.values():
             shard.unload()
         self._shards.clear()
-        tasks = [*self._loading, *([self._creating] if self._creating is not None else [])]
+        tasks = [*self._loading, *self._cleaning, *([self._creating] if self._creating is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -87,13 +91,25 @@ class GroupCoordinator:
 
     def refresh(self) -> None:
         """The partitions this node leads may have changed: take on those that came, let go of those that went."""
-        for partition in range(self._count_partitions()):
+        count = self._count_partitions()
+        for partition in [p for p in self._shards if p >= count or self._open_log(p) is None]:
+            self._shards.pop(partition).unload()
+        for partition in range(count):
             shard = self._shards.get(partition)
             if shard is None or shard.state is HostState.CLOSED:
                 self._take_on(partition)
-            elif self._open_log(partition) is None:
-                shard.unload()
-                del self._shards[partition]
+
+    def metadata_changed(self, _image: MetadataImage, delta: MetadataDelta) -> None:
+        """Subscribed after the partitions, which have by then what the image says."""
+        if any(topic.name == OFFSETS_TOPIC for topic in (*delta.topics_created, *delta.topics_deleted)) or (
+            OFFSETS_TOPIC in delta.partitions_changed
+        ):
+            self.refresh()
+        deleted = {topic.name for topic in delta.topics_deleted} - {OFFSETS_TOPIC}
+        if deleted and self._shards:
+            task = asyncio.ensure_future(self.topics_deleted(deleted))
+            self._cleaning.add(task)
+            task.add_done_callback(self._cleaning.discard)
 
     def _take_on(self, partition: int) -> Shard | None:
         log = self._open_log(partition)
@@ -115,15 +131,17 @@ class GroupCoordinator:
             replayed = await shard.load()
         except Exception:
             # What cannot be read must not be served as if it were empty.
-            logger.exception("%s could not be loaded: its groups are not available", name)
+            logger.exception("groups not loaded", partition=name)
             shard.unload()
             return
-        logger.info("%s loaded: %d records, %d groups", name, replayed, len(shard.core.groups))
+        logger.info("groups loaded", partition=name, records=replayed, groups=len(shard.core.groups))
 
     async def topics_deleted(self, topics: Collection[str]) -> None:
+        """Offsets of deleted topics go; what cannot be written now is caught up on by expiry."""
         for shard in list(self._shards.values()):
             if shard.state is HostState.ACTIVE:
-                await shard.execute(shard.core.decide_topics_deleted, topics)
+                with suppress(BrokerError):
+                    await shard.execute(shard.core.decide_topics_deleted, topics)
 
     # -- finding -----------------------------------------------------------------------------------------------------
 

@@ -256,7 +256,7 @@ async def test_damaged_and_unknown_records_are_skipped(caplog: pytest.LogCapture
     log.append([(b"a", b"1"), (b"?", b"2"), (b"b", b"not a number"), (b"c", b"3")], 0)
     async with hosted(log) as host:
         assert host.core.values == {"a": 1, "c": 3}
-    assert "record at offset 2 is skipped" in caplog.text
+    assert "coordinator record skipped partition=numbers offset=2" in caplog.text
 
 
 async def test_records_of_transactions_are_replayed_in_their_place() -> None:

@@ -23,7 +23,9 @@ from tidelog.groups.core.messages import (
     Sync,
     Synced,
 )
-from tidelog.groups.partitioning import coordinator_partition, java_string_hash
+from tidelog.groups.partitioning import OFFSETS_TOPIC, coordinator_partition, java_string_hash
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.image import MetadataImage, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode
 
 pytestmark = pytest.mark.anyio
@@ -219,8 +221,33 @@ async def test_groups_are_described_and_deleted_across_shards() -> None:
         ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),
     ]
     assert [group.group_id for group in await coordinator.list_groups([], [])] == ["c"]
-    await coordinator.topics_deleted({"t"})
-    assert offset_of(coordinator, "c") == -1
+    await coordinator.stop()
+
+
+async def test_what_the_metadata_says_is_followed() -> None:
+    topic = OffsetsTopic()
+    coordinator = topic.coordinator()
+    coordinator.start()
+    topic.logs = [MemoryLog() for _ in range(4)]
+    created = MetadataDelta()
+    created.topics_created.append(TopicImage(OFFSETS_TOPIC, bytes(16), {}, {}))
+    coordinator.metadata_changed(MetadataImage(), created)
+    coordinator.commit_offsets(commit_request("g", 1))
+    assert len(await coordinator.list_groups([], [])) == 1
+
+    deleted = MetadataDelta()
+    deleted.topics_deleted.append(TopicImage("t", bytes(16), {}, {}))
+    coordinator.metadata_changed(MetadataImage(), deleted)
+    async with asyncio.timeout(5):
+        while offset_of(coordinator, "g") != -1:
+            await asyncio.sleep(0)
+
+    topic.logs = []
+    gone = MetadataDelta()
+    gone.topics_deleted.append(TopicImage(OFFSETS_TOPIC, bytes(16), {}, {}))
+    coordinator.metadata_changed(MetadataImage(), gone)
+    assert await code_of(lambda: coordinator.commit_offsets(commit_request("g", 1))) is ErrorCode.NOT_COORDINATOR
+    assert await coordinator.list_groups([], []) == []
     await coordinator.stop()
 
 

@@ -1,0 +1,33 @@
+"""How the topics are made that the node keeps its own state in."""
+
+from __future__ import annotations
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.controller.core.topics import NewTopic
+from tidelog.metadata.image import MetadataImage
+
+
+def internal_topic(name: str, config: BrokerConfig, image: MetadataImage) -> NewTopic | None:
+    """None for a topic that is not internal. Never asks for more replicas than there are brokers."""
+    if name == "__consumer_offsets":
+        count, factor = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+    elif name == "__transaction_state":
+        count, factor = config.transaction_state_log_num_partitions, config.transaction_state_log_replication_factor
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        }
+    else:
+        return None
+    brokers = sum(1 for _ in image.live_brokers())
+    replicas = max(1, min(factor, brokers))
+    if name == "__transaction_state":
+        configs["min.insync.replicas"] = str(min(config.transaction_state_log_min_isr, replicas))
+    return NewTopic(name, count, replicas, configs=tuple(configs.items()))

@@ -43,6 +43,17 @@ def test_lag(tidelog: Command, group: tuple[str, str]) -> None:
     assert name in [row["group"] for row in tidelog("groups", "describe", "--all", "--json").json]
 
 
+def test_offsets_of_a_topic_that_is_gone(tidelog: Command, topics: Topics, new_name: Callable[[], str]) -> None:
+    topic, name = new_name(), new_name()
+    topics.create(topic)
+    tidelog("groups", "reset-offsets", name, "--topic", topic, "--to-latest", "--execute")
+    topics.delete([topic])
+    # Kafka removes the offsets with the topic in its own time: whatever is left must not be in the way.
+    listed = tidelog("groups", "describe", "--all", "--json").json
+    for row in [row for group in listed if group["group"] == name for row in group["partitions"]]:
+        assert (row["committed"], row["end"], row["lag"]) == (0, None, None)
+
+
 def test_members_of_a_running_group(tidelog: Command, group: tuple[str, str]) -> None:
     topic, name = group
     process = tidelog.start("consume", topic, "--group", name, "--follow")

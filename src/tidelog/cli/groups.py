@@ -13,6 +13,7 @@ from tidelog.cli.clients import (
     ANSWER_SECONDS_MAX,
     add_connection_arguments,
     connect_admin,
+    existing_partitions,
     query_bounds,
     result_of,
 )
@@ -124,7 +125,7 @@ def run_describe(args: argparse.Namespace) -> int:
         raise UsageError("name groups, or give --all")
     admin = connect_admin(args)
     names = [group["group"] for group in list_groups(admin)] if args.all else list(dict.fromkeys(args.groups))
-    described = [_describe(admin, name) for name in names]
+    described = [_describe(admin, args, name) for name in names]
     if args.json:
         print_json(described)
         return 0
@@ -135,7 +136,7 @@ def run_describe(args: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(admin: AdminClient, name: str) -> dict[str, Any]:
+def _describe(admin: AdminClient, args: argparse.Namespace, name: str) -> dict[str, Any]:
     description = describe_group(admin, name)
     offsets = committed_offsets(admin, name)
     check_exists(description, offsets)
@@ -144,17 +145,18 @@ def _describe(admin: AdminClient, name: str) -> dict[str, Any]:
         for partition in member.assignment.topic_partitions if member.assignment else ():
             owners[(partition.topic, partition.partition)] = member
     pairs = sorted({*offsets, *owners})
-    bounds = query_bounds(admin, pairs)
+    bounds = query_bounds(admin, existing_partitions(admin, args, pairs))
     partitions = []
     for pair in pairs:
-        committed, end, owner = offsets.get(pair), bounds[pair][1], owners.get(pair)
+        committed, owner = offsets.get(pair), owners.get(pair)
+        end = bounds[pair][1] if pair in bounds else None
         partitions.append(
             {
                 "topic": pair[0],
                 "partition": pair[1],
                 "committed": committed,
                 "end": end,
-                "lag": None if committed is None else max(end - committed, 0),
+                "lag": None if committed is None or end is None else max(end - committed, 0),
                 "member": None if owner is None else owner.member_id,
                 "client": None if owner is None else owner.client_id,
                 "host": None if owner is None else owner.host,

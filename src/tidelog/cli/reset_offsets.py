@@ -10,7 +10,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.cli.clients import ANSWER_SECONDS_MAX, connect_admin, partition_ids, query_bounds, query_offsets, result_of
+from tidelog.cli.clients import (
+    ANSWER_SECONDS_MAX,
+    connect_admin,
+    existing_partitions,
+    partition_ids,
+    query_bounds,
+    query_offsets,
+    result_of,
+)
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, note, print_json, print_table
 from tidelog.cli.times import parse_time
@@ -116,7 +124,7 @@ def _choose_partitions(
     if args.all_topics:
         if not committed:
             raise CommandError(f"group {args.group} has committed nothing; name topics with --topic")
-        return sorted(committed)
+        return existing_partitions(admin, args, sorted(committed))
     pairs = set()
     for topic, numbers in chosen:
         present = partition_ids(admin, args, topic)

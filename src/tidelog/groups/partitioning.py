@@ -31,7 +31,7 @@ def coordinator_partition(key: str, partition_count: int) -> int:
     return 0 if value == -0x80000000 else abs(value) % partition_count
 
 
-def offsets_topic_overrides(config: BrokerConfig) -> dict[str, str]:
+def offsets_topic_configs(config: BrokerConfig) -> dict[str, str]:
     """The settings the offsets topic is created with; partitions and replicas are settings of the node."""
     return {
         "cleanup.policy": "compact",

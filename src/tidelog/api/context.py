@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
+    from tidelog.controller.producer_ids import ProducerIds
     from tidelog.controller.runner import Controller
     from tidelog.groups.coordinator import GroupCoordinator
     from tidelog.metadata.publisher import MetadataPublisher

@@ -27,7 +27,7 @@ logger = get_logger("tidelog.api")
 
 _KEY_VERSION = Struct(">hh")
 
-FrameHandler = Callable[[RequestContext, bytes, int], Buffers | PendingReply | None]
+FrameHandler = Callable[[RequestContext, bytes | bytearray, int], Buffers | PendingReply | None]
 MessageHandler = Callable[[RequestContext, Any], Any]
 
 
@@ -53,7 +53,7 @@ class Dispatcher:
         self._routes: dict[int, _Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def dispatch(self, connection: Connection, frame: bytes, start: int) -> Reply:
+    def dispatch(self, connection: Connection, frame: bytes | bytearray, start: int) -> Reply:
         """Answers one request. Raises CloseConnection for a frame that cannot be answered."""
         started_s = perf_counter()
         api_key, version = _KEY_VERSION.unpack_from(frame, start)
@@ -104,7 +104,7 @@ class Dispatcher:
         route = self._routes[api_key] = _Route(api, self._metrics)
         return route
 
-    def _refuse_version(self, frame: bytes, start: int, api_key: int, version: int) -> Buffers:
+    def _refuse_version(self, frame: bytes | bytearray, start: int, api_key: int, version: int) -> Buffers:
         """Kafka answers an unknown ApiVersions version in version 0, so that clients can step down; it closes the
         connection for every other API, since no response format is known to both sides."""
         if api_key != ApiKey.API_VERSIONS:

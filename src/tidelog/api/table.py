@@ -14,29 +14,42 @@ class Api(NamedTuple):
     max_version: int
     handler: str
     """The module below `tidelog.api.handlers`, which is also the name of the generated message module."""
+    told_min_version: int | None = None
+    """What clients are told instead of `min_version`, where telling the truth would mislead them."""
     partial: str = ""
     """What is not there yet, in words for docs/protocol.md; empty when the API is complete."""
 
 
 APIS: tuple[Api, ...] = (
-    Api(0, 3, 13, "produce"),
+    # librdkafka before 2.8 takes a node that does not name versions 0 to 2 for one without compression (KAFKA-18659).
+    Api(0, 3, 13, "produce", told_min_version=0, partial="no transactions yet"),
     Api(1, 4, 18, "fetch"),
     Api(2, 1, 11, "list_offsets"),
     Api(3, 0, 13, "metadata"),
-    Api(10, 0, 6, "find_coordinator"),
+    Api(8, 2, 10, "offset_commit"),
+    Api(9, 1, 10, "offset_fetch"),
+    Api(10, 0, 6, "find_coordinator", partial="groups only: there are no transaction and share coordinators yet"),
+    Api(11, 2, 9, "join_group"),
+    Api(12, 0, 4, "heartbeat"),
+    Api(13, 0, 5, "leave_group"),
+    Api(14, 0, 5, "sync_group"),
+    Api(15, 0, 6, "describe_groups"),
+    Api(16, 0, 5, "list_groups", partial="classic groups only"),
     Api(18, 0, 4, "api_versions"),
     Api(19, 2, 7, "create_topics"),
     Api(20, 1, 6, "delete_topics"),
     Api(21, 0, 2, "delete_records"),
-    Api(22, 0, 5, "init_producer_id"),
+    Api(22, 0, 5, "init_producer_id", partial="idempotent producers only: a transactional id is refused"),
     Api(23, 2, 4, "offset_for_leader_epoch"),
     Api(32, 1, 4, "describe_configs"),
     Api(33, 0, 2, "alter_configs"),
-    Api(34, 1, 2, "alter_replica_log_dirs"),
+    Api(34, 1, 2, "alter_replica_log_dirs", partial="a node has one log directory, so every move is refused"),
     Api(35, 1, 4, "describe_log_dirs"),
     Api(37, 0, 3, "create_partitions"),
+    Api(42, 0, 2, "delete_groups"),
     Api(43, 0, 2, "elect_leaders"),
     Api(44, 0, 1, "incremental_alter_configs"),
+    Api(47, 0, 0, "offset_delete"),
     Api(60, 0, 2, "describe_cluster"),
     Api(61, 0, 0, "describe_producers"),
     Api(74, 0, 1, "list_config_resources"),

@@ -30,7 +30,6 @@ class Listener:
     def __init__(
         self,
         name: str,
-        dispatch: Dispatch,
         metrics: NodeMetrics,
         *,
         budget: ByteBudget,
@@ -47,7 +46,7 @@ class Listener:
         self.monotonic_s = monotonic_s
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         """Where the sockets of all connections are read into, one at a time."""
-        self._dispatch = dispatch
+        self._dispatch: Dispatch | None = None
         self._connections_max = connections_max
         self._idle_s = idle_s
         self._connections: set[Connection] = set()
@@ -64,7 +63,7 @@ class Listener:
         """Takes the address; nobody is accepted before `serve`, so that the node can finish its start first."""
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: Connection(self, self._dispatch),
+                self._new_connection,
                 host or None,
                 port,
                 backlog=1024,
@@ -75,10 +74,15 @@ class Listener:
         address = self._server.sockets[0].getsockname()
         self.host, self.port = host or address[0], address[1]
 
-    async def serve(self) -> None:
+    async def serve(self, dispatch: Dispatch) -> None:
         assert self._server is not None, "bind comes first"
+        self._dispatch = dispatch
         await self._server.start_serving()
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
+
+    def _new_connection(self) -> Connection:
+        assert self._dispatch is not None, "nobody is accepted before `serve`"
+        return Connection(self, self._dispatch)
 
     def stop_accepting(self) -> None:
         if self._server is not None:

@@ -183,6 +183,12 @@ class PartitionTable:
     def __len__(self) -> int:
         return sum(len(partitions) for key, partitions in self._by_topic.items() if isinstance(key, str))
 
+    @property
+    def offline_count(self) -> int:
+        """Partitions that cannot be served because their disk failed or their log is damaged."""
+        unopened = sum(1 for key, _ in self._offline if isinstance(key, str))
+        return unopened + sum(1 for partition in self if partition.failure is not None)
+
     # -- keeping ---------------------------------------------------------------------------------------------------
 
     def delete_records(self, partition: Partition, before_offset: int) -> int:

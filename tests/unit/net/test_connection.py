@@ -67,11 +67,9 @@ class CountedRegion:
 async def serving(
     dispatch: Callable[[Connection, bytes, int], Reply], budget_bytes: int = 1 << 20
 ) -> AsyncIterator[tuple[Listener, Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]]]:
-    listener = Listener(
-        "PLAINTEXT", dispatch, NodeMetrics(), budget=ByteBudget(budget_bytes), monotonic_s=time.monotonic
-    )
+    listener = Listener("PLAINTEXT", NodeMetrics(), budget=ByteBudget(budget_bytes), monotonic_s=time.monotonic)
     await listener.bind("127.0.0.1", 0)
-    await listener.serve()
+    await listener.serve(dispatch)
     writers: list[asyncio.StreamWriter] = []
 
     async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -290,7 +288,7 @@ def test_a_half_closed_peer_still_gets_its_answer() -> None:
 def test_a_taken_port_is_one_clear_line() -> None:
     async def run() -> None:
         async with serving(echo) as (listener, _):
-            other = Listener("X", echo, NodeMetrics(), budget=ByteBudget(1), monotonic_s=time.monotonic)
+            other = Listener("X", NodeMetrics(), budget=ByteBudget(1), monotonic_s=time.monotonic)
             with pytest.raises(ListenError, match=f"127.0.0.1:{listener.port}: the port is in use"):
                 await other.bind("127.0.0.1", listener.port)
 

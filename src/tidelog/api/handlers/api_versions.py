@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from tidelog.api.context import RequestContext
 from tidelog.api.table import APIS
+from tidelog.metadata.features import SUPPORTED
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.generated.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 
 CLIENT_SOFTWARE_LENGTH_MAX = 255
@@ -22,7 +25,17 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=_api_keys())
         context.connection.client_software = (request.client_software_name, request.client_software_version)
     image = context.services.metadata.image
-    return ApiVersionsResponse(api_keys=_api_keys())
+    return ApiVersionsResponse(
+        api_keys=_api_keys(),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high) for name, (low, high) in SUPPORTED.items()
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in image.features.items()
+        ],
+    )
 
 
 def unsupported_version_response() -> ApiVersionsResponse:
@@ -35,7 +48,14 @@ def unsupported_version_response() -> ApiVersionsResponse:
 
 
 def _api_keys() -> list[ApiVersion]:
-    return [ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version) for api in APIS]
+    return [
+        ApiVersion(
+            api_key=api.key,
+            min_version=api.min_version if api.told_min_version is None else api.told_min_version,
+            max_version=api.max_version,
+        )
+        for api in APIS
+    ]
 
 
 def _is_software_name(name: str) -> bool:

@@ -22,7 +22,7 @@ TOPIC_IDS_FROM_VERSION = 13
 CONSUMER = -1
 
 
-def handle_frame(context: RequestContext, frame: bytes, position: int) -> Buffers | PendingReply:
+def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> Buffers | PendingReply:
     request = decode_fetch(frame, position, context.version)
     try:
         fetch = _Fetch(context, request)

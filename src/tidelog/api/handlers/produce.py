@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidelog.protocol.hot_produce import TopicResult
 
 
-def handle_frame(context: RequestContext, frame: bytes, position: int) -> Buffers | PendingReply | None:
+def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> Buffers | PendingReply | None:
     version = context.version
     _, acks, timeout_ms, topics = decode_produce(frame, position, version)
     services = context.services

@@ -1,0 +1,255 @@
+"""A node: takes its data directory, replays the metadata, opens its partitions, and serves clients until stopped.
+
+The order of the start is the order in which promises can be kept: the lock before anything is read, the address
+before anyone is told it, the partitions before the first request. The stop goes the other way round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidelog.api.context import Services
+from tidelog.api.dispatcher import Dispatcher
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.listener import parse_address
+from tidelog.controller.core.topics import NewTopic
+from tidelog.controller.producer_ids import ProducerIds
+from tidelog.controller.runner import Controller
+from tidelog.coordination.partition_log import PartitionLog
+from tidelog.groups.coordinator import GroupCoordinator
+from tidelog.groups.partitioning import OFFSETS_TOPIC
+from tidelog.metadata.image import Endpoint
+from tidelog.model import limits
+from tidelog.model.ids import decode_topic_id
+from tidelog.net.budget import ByteBudget
+from tidelog.net.listener import Listener, ListenError
+from tidelog.node.errors import NodeStartError
+from tidelog.partitions.fetch_session import FetchSessionCache
+from tidelog.partitions.flushing import TimedExecutor
+from tidelog.partitions.maintenance import Maintenance
+from tidelog.partitions.table import PartitionTable
+from tidelog.runtime.clock import monotonic_s, wall_clock_ms
+from tidelog.storage.directory_identity import DirectoryRefused
+from tidelog.storage.log_directory import LogDirectory
+from tidelog.telemetry.logs import get_logger
+from tidelog.telemetry.metrics import NodeMetrics
+
+if TYPE_CHECKING:
+    from tidelog.gateways.http.admin import AdminServer, Health
+
+logger = get_logger("tidelog.node")
+
+WORKER_THREADS_MAX = 4
+"""fsync, compaction, removal of files: work that waits for the disk."""
+ANSWER_SECONDS_MAX = 1.0
+"""How long a stop waits for requests that are being answered."""
+
+
+class Node:
+    """One node of a cluster, in the running event loop."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.metrics = NodeMetrics()
+        self._is_ready = False
+        self._broker_epoch = -1
+        self._listeners: list[Listener] = []
+        self._directory: LogDirectory | None = None
+        self._controller: Controller | None = None
+        self._table: PartitionTable | None = None
+        self._groups: GroupCoordinator | None = None
+        self._dispatcher: Dispatcher | None = None
+        self._maintenance: Maintenance | None = None
+        self._admin: AdminServer | None = None
+        self._workers = ThreadPoolExecutor(WORKER_THREADS_MAX, thread_name_prefix="tidelog")
+
+    # -- what others want to know --------------------------------------------------------------------------------------
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener, as bound."""
+        return self._listeners[0].port
+
+    @property
+    def address(self) -> str:
+        host = self._listeners[0].host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def partition_count(self) -> int:
+        return 0 if self._table is None else len(self._table)
+
+    # -- start ---------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Returns when clients can connect; raises NodeStartError, in one line, when they never will."""
+        try:
+            await self._start()
+        except (DirectoryRefused, ListenError) as error:
+            await self.stop()
+            raise NodeStartError(str(error)) from None
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        loop = asyncio.get_running_loop()
+        directory = self._directory = LogDirectory.open(
+            Path(config.data_directory), node_id=config.node_id, cluster_id=None, now_ms=wall_clock_ms
+        )
+        budget = ByteBudget(
+            config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else limits.NODE_IN_FLIGHT_BYTES_MAX
+        )
+        for wanted in config.bound_listeners:
+            listener = Listener(
+                wanted.name,
+                self.metrics,
+                budget=budget,
+                frame_bytes_max=config.socket_request_max_bytes,
+                connections_max=min(config.max_connections, limits.CONNECTIONS_MAX),
+                idle_s=config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else float("inf"),
+                monotonic_s=monotonic_s,
+            )
+            await listener.bind(wanted.host, wanted.port)
+            self._listeners.append(listener)
+        self._controller = controller = Controller(
+            directory.path, config, cluster_id=directory.cluster_id, now_ms=wall_clock_ms, executor=self._workers
+        )
+        await controller.start()
+        self._broker_epoch = await controller.register_broker(
+            self._endpoints(),
+            directory_id=decode_topic_id(directory.directory_id),
+            after_crash=not directory.clean_shutdown,
+        )
+        table = PartitionTable(
+            config=config,
+            directory=directory,
+            metrics=self.metrics,
+            executor=TimedExecutor(self._workers, loop, self.metrics.fsync),
+        )
+        table.load(controller.image)
+        self._table = table
+        controller.metadata.subscribe(table.apply)
+        self._groups = groups = self._new_group_coordinator(controller, table)
+        services = Services(
+            node_id=config.node_id,
+            cluster_id=directory.cluster_id,
+            config=config,
+            metadata=controller.metadata,
+            controller=controller,
+            partitions=table,
+            fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots),
+            producer_ids=ProducerIds(controller),
+            groups=groups,
+            metrics=self.metrics,
+            now_ms=wall_clock_ms,
+        )
+        self._dispatcher = Dispatcher(services, self.metrics)
+        self._maintenance = Maintenance(config, table, directory, self.metrics, self._workers, wall_clock_ms)
+        self._maintenance.start()
+        groups.start()
+        self.metrics.sample_partitions = table.sample
+        for listener in self._listeners:
+            await listener.serve(self._dispatcher.dispatch)
+        self._is_ready = True
+        await self._start_admin()
+
+    def _endpoints(self) -> list[Endpoint]:
+        """What clients are told: the advertised addresses, completed by what was really bound."""
+        endpoints = []
+        for told, bound in zip(self.config.told_listeners, self._listeners, strict=True):
+            host = told.host if told.host not in ("", "0.0.0.0", "::") else socket.gethostname()
+            endpoints.append(Endpoint(told.name, host, told.port or bound.port))
+        return endpoints
+
+    def _new_group_coordinator(self, controller: Controller, table: PartitionTable) -> GroupCoordinator:
+        def open_log(index: int) -> PartitionLog | None:
+            partition = table.find_partition(OFFSETS_TOPIC, index)
+            return None if partition is None else PartitionLog(partition)
+
+        def count_partitions() -> int:
+            topic = controller.image.topics.get(OFFSETS_TOPIC)
+            return 0 if topic is None else len(topic.partitions)
+
+        return GroupCoordinator(
+            self.config,
+            open_log=open_log,
+            count_partitions=count_partitions,
+            create_topic=lambda: controller.ensure_topic(OFFSETS_TOPIC),
+        )
+
+    async def _start_admin(self) -> None:
+        if self.config.admin_listen is None:
+            return
+        from tidelog.gateways.http.admin import AdminListenError, AdminServer
+
+        host, port = parse_address(self.config.admin_listen)
+        admin = AdminServer(self, host, port)
+        try:
+            await admin.start()
+        except AdminListenError as error:
+            raise NodeStartError(str(error)) from None
+        self._admin = admin
+
+    # -- what the admin port asks ------------------------------------------------------------------------------------
+
+    def is_ready(self) -> bool:
+        return self._is_ready
+
+    def health(self) -> Health:
+        from tidelog.gateways.http.admin import Health
+
+        offline = 0 if self._table is None else self._table.offline_count
+        return Health(offline == 0, {"partitions": self.partition_count, "offline_partitions": offline})
+
+    async def create_topic(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> None:
+        """Makes a topic, ready to write to; BrokerError as a client would be answered."""
+        assert self._controller is not None, "the node was started"
+        [outcome] = await self._controller.create_topics(
+            [NewTopic(name, partition_count=partitions, configs=tuple(configs.items()))]
+        )
+        if outcome.error is not None:
+            raise outcome.error
+
+    # -- stop ----------------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Answers what is being answered, then closes every log in good order; safe at any point of the start."""
+        self._is_ready = False
+        for listener in self._listeners:
+            listener.stop_accepting()
+        if self._admin is not None:
+            await self._admin.stop()
+        await self._wait_for_answers()
+        for listener in self._listeners:
+            listener.close_connections()
+        if self._groups is not None:
+            await self._groups.stop()
+        if self._dispatcher is not None:
+            await self._dispatcher.stop()
+        if self._maintenance is not None:
+            await self._maintenance.stop()
+        if self._controller is not None:
+            await self._controller.stop()
+        directory, self._directory = self._directory, None
+        if directory is not None:
+            await asyncio.get_running_loop().run_in_executor(self._workers, self._close, directory)
+        self._workers.shutdown()
+
+    async def _wait_for_answers(self) -> None:
+        """Producers whose records are being synced would otherwise never hear that they are safe."""
+        deadline_s = monotonic_s() + ANSWER_SECONDS_MAX
+        while self.metrics.waiting_produces and monotonic_s() < deadline_s:
+            await asyncio.sleep(0.005)
+
+    def _close(self, directory: LogDirectory) -> None:
+        high_watermarks = {} if self._table is None else self._table.high_watermarks()
+        # A start that failed before all logs were open has not changed what the last owner left.
+        is_clean = self._table is not None or directory.clean_shutdown
+        directory.close(clean=is_clean, broker_epoch=self._broker_epoch, high_watermarks=high_watermarks)

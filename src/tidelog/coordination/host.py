@@ -78,8 +78,9 @@ class CoreHost(Generic[C]):
         takes neither a coroutine nor a turn of the loop.
         """
         self._check_active()
-        decision = decide(request, self._now())
-        self._perform(decision)
+        now = self._now()
+        decision = decide(request, now)
+        self._perform(decision, now)
         if self._log.high_watermark >= self._end_offset:
             return decision.reply, None
         return decision.reply, self._committed(self._end_offset)
@@ -98,8 +99,9 @@ class CoreHost(Generic[C]):
         parked: asyncio.Future[R] = self._loop.create_future()
         self._parked[token] = parked
         try:
-            decision = decide(request, token, self._now())
-            self._perform(decision)
+            now = self._now()
+            decision = decide(request, token, now)
+            self._perform(decision, now)
             if decision.reply is None:
                 return await parked
             if self._log.high_watermark < self._end_offset:
@@ -119,14 +121,14 @@ class CoreHost(Generic[C]):
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
-    def _perform(self, decision: Decision[Any]) -> None:
+    def _perform(self, decision: Decision[Any], now: Moment) -> None:
         records = decision.records
         if records:
             try:
                 encode = self.core.encode_record
-                end_offset = self._log.append([encode(record) for record in records], wall_clock_ms())
+                end_offset = self._log.append([encode(record) for record in records], now.wall_ms)
             except BrokerError as error:
-                self._append_failed(decision, error)
+                self._append_failed(decision, error, now)
             else:
                 self._end_offset = end_offset
                 offset = end_offset - len(records)
@@ -139,7 +141,7 @@ class CoreHost(Generic[C]):
             self._release_committed()
         self._arm()
 
-    def _append_failed(self, decision: Decision[Any], error: BrokerError) -> None:
+    def _append_failed(self, decision: Decision[Any], error: BrokerError, now: Moment) -> None:
         code = _AS_COORDINATOR_ERROR.get(error.code, error.code)
         logger.warning_limited(
             "coordinator write failed", partition=self._name, records=len(decision.records), error=error.message
@@ -147,7 +149,6 @@ class CoreHost(Generic[C]):
         decision.records.clear()
         if not decision.failures:
             raise BrokerError(code, error.message) from error
-        now = self._now()
         for put_right in decision.failures:
             put_right(decision, code, now)
         assert not decision.records, "what follows a failed append must not need another one"
@@ -165,9 +166,13 @@ class CoreHost(Generic[C]):
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _committed(self, offset: int) -> None:
+    def _committed(self, offset: int) -> Awaitable[None]:
+        """Registered at once and not when it is awaited: the commit may come in between."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._awaiting_commit.append((offset, waiter))
+        return self._in_time(waiter)
+
+    async def _in_time(self, waiter: asyncio.Future[None]) -> None:
         try:
             async with asyncio.timeout(self._commit_timeout_s):
                 await waiter
@@ -193,7 +198,8 @@ class CoreHost(Generic[C]):
         if self.state is not HostState.ACTIVE:
             return
         try:
-            self._perform(self.core.decide_deadlines(self._now()))
+            now = self._now()
+            self._perform(self.core.decide_deadlines(now), now)
         except BrokerError:
             # Logged where it failed. Only the periodic clean-up writes for nobody, and it comes round again.
             self._arm()
@@ -233,7 +239,8 @@ class CoreHost(Generic[C]):
     def activate(self) -> None:
         """Everything the log had is replayed: serve."""
         self.state = HostState.ACTIVE
-        self._perform(self.core.decide_loaded(self._now()))
+        now = self._now()
+        self._perform(self.core.decide_loaded(now), now)
 
     async def _replay_latest(self, latest: dict[bytes, tuple[int, bytes | None]]) -> None:
         for count, (key, (offset, value)) in enumerate(latest.items(), 1):

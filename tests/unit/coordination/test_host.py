@@ -128,6 +128,20 @@ async def test_a_reply_waits_for_the_commit() -> None:
         assert await task == "a=1"
 
 
+async def test_a_commit_that_comes_before_it_is_awaited_is_not_missed() -> None:
+    log = MemoryLog(commits_at_once=False)
+    async with hosted(log, commit_timeout_ms=60_000) as host:
+        first, second = (host.submit(host.core.decide_set, ("a", number))[1] for number in (1, 2))
+        assert first is not None
+        assert second is not None
+        log.commit(1)
+        async with asyncio.timeout(5):
+            await first
+        log.commit()
+        async with asyncio.timeout(5):
+            await second
+
+
 async def test_a_question_waits_for_what_it_has_seen_to_be_committed() -> None:
     log = MemoryLog(commits_at_once=False)
     async with hosted(log) as host:

@@ -20,7 +20,7 @@ from tidelog.cli.bench_cases import (
     measure_produce,
     measure_single,
 )
-from tidelog.cli.clients import ANSWER_SECONDS_MAX, add_connection_arguments, cluster_metadata, connect_admin, result_of
+from tidelog.cli.clients import ANSWER_SECONDS_MAX, add_connection_arguments, connect_admin, result_of
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, format_bytes, format_count, note, print_json, print_table
 
@@ -64,7 +64,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     check_arguments(args)
     admin = connect_admin(args)
-    cluster_metadata(admin, args)
     topic = args.topic or f"{TOPIC_PREFIX}-{os.getpid()}-{int(time.time() * 1000) % 1_000_000}"
     if not args.topic:
         _create(admin, topic, args.partitions)

@@ -119,7 +119,9 @@ def connect_admin(args: argparse.Namespace) -> AdminClient:
     check_reachable(args.bootstrap)
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient(client_config(args))
+    admin = AdminClient(client_config(args))
+    cluster_metadata(admin, args)
+    return admin
 
 
 def connect_producer(args: argparse.Namespace, settings: Mapping[str, Any]) -> Producer:

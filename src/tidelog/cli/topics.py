@@ -124,7 +124,6 @@ def run_list(args: argparse.Namespace) -> int:
 def run_describe(args: argparse.Namespace) -> int:
     names = list(dict.fromkeys(args.names))
     admin = connect_admin(args)
-    cluster_metadata(admin, args)
     described = [_describe(admin, description) for description in _describe_topics(admin, names)]
     if args.json:
         print_json(described)

@@ -69,9 +69,8 @@ def test_what_listens_but_is_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "METADATA_SECONDS_MAX", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         args = argparse.Namespace(bootstrap=f"127.0.0.1:{server.getsockname()[1]}", client_settings=[])
-        admin = clients.connect_admin(args)
         with pytest.raises(CommandError, match="connected, but no Kafka answer"):
-            clients.cluster_metadata(admin, args)
+            clients.connect_admin(args)
 
 
 def test_client_settings_of_the_user_win() -> None:

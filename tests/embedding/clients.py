@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 DEADLINE_SECONDS = 20.0
 
@@ -37,3 +38,23 @@ def consume_values(bootstrap_servers: str, topic: str, count: int, partition: in
         return values
     finally:
         consumer.close()
+
+
+def end_offset(bootstrap_servers: str, topic: str, partition: int = 0) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "none"})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_SECONDS)[1])
+    finally:
+        consumer.close()
+
+
+def partition_counts(bootstrap_servers: str) -> dict[str, int]:
+    """Every topic there is, and how many partitions it has."""
+    listed = AdminClient({"bootstrap.servers": bootstrap_servers}).list_topics(timeout=DEADLINE_SECONDS)
+    return {name: len(topic.partitions) for name, topic in listed.topics.items()}
+
+
+def topic_config(bootstrap_servers: str, topic: str, name: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    [answer] = AdminClient({"bootstrap.servers": bootstrap_servers}).describe_configs([resource]).values()
+    return str(answer.result(DEADLINE_SECONDS)[name].value)

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.embedding.clients import consume_values, produce_values
+from tests.embedding.clients import consume_values, end_offset, partition_counts, produce_values, topic_config
 
 import tidelog
 from tidelog.config.setting import ConfigError
@@ -18,14 +18,12 @@ def test_records_go_in_and_come_out() -> None:
     with tidelog.Broker() as broker:
         assert broker.create_topic("orders", partitions=2) == "orders"
         produce_values(broker.bootstrap_servers, "orders", VALUES)
-        found = [value for partition in (0, 1) for value in _read_all(broker, "orders", partition)]
+        servers = broker.bootstrap_servers
+        ends = [end_offset(servers, "orders", partition) for partition in (0, 1)]
+        found = [
+            value for partition in (0, 1) for value in consume_values(servers, "orders", ends[partition], partition)
+        ]
         assert sorted(found) == sorted(VALUES)
-
-
-def _read_all(broker: tidelog.Broker, topic: str, partition: int) -> list[bytes]:
-    found = broker.node.partitions.get(topic, partition)
-    assert found is not None
-    return consume_values(broker.bootstrap_servers, topic, found.high_watermark, partition)
 
 
 def test_temporary_data_is_removed_and_the_port_is_free_again() -> None:
@@ -68,8 +66,7 @@ def test_settings_go_by_kafkas_names() -> None:
     with tidelog.Broker({"num.partitions": 3, "auto.create.topics.enable": True, "node.id": "7"}) as broker:
         assert broker.node.config.node_id == 7
         produce_values(broker.bootstrap_servers, "made-by-itself", VALUES)
-        assert broker.node.partitions.get("made-by-itself", 2) is not None
-        assert broker.node.partitions.get("made-by-itself", 3) is None
+        assert partition_counts(broker.bootstrap_servers) == {"made-by-itself": 3}
 
 
 def test_a_wrong_setting_starts_nothing_and_leaves_nothing() -> None:
@@ -83,9 +80,8 @@ def test_a_wrong_setting_starts_nothing_and_leaves_nothing() -> None:
 def test_topics_with_settings_and_topics_that_cannot_be() -> None:
     with tidelog.Broker() as broker:
         broker.create_topic("compacted", configs={"cleanup.policy": "compact", "max.message.bytes": 1000})
-        partition = broker.node.partitions.get("compacted", 0)
-        assert partition is not None
-        assert partition.config.cleanup_policy == frozenset({"compact"})
+        assert topic_config(broker.bootstrap_servers, "compacted", "cleanup.policy") == "compact"
+        assert topic_config(broker.bootstrap_servers, "compacted", "max.message.bytes") == "1000"
         for name, configs, code in (
             ("compacted", {}, ErrorCode.TOPIC_ALREADY_EXISTS),
             ("../up", {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -127,7 +123,7 @@ def test_stop_then_start_again_begins_with_fresh_data() -> None:
     with broker:
         broker.create_topic("gone")
     with broker:
-        assert broker.node.partitions.get("gone", 0) is None
+        assert partition_counts(broker.bootstrap_servers) == {}
         broker.create_topic("gone")
 
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 EXAMPLE = """
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 import pytest
 
@@ -19,7 +19,11 @@ def write(servers, topic, **options):
 
 
 def end_offset(broker, topic, partition=0):
-    return broker.node.partitions.get(topic, partition).log.log_end_offset
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "none"})
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)[1]
+    finally:
+        consumer.close()
 
 
 @pytest.mark.parametrize("value", ["a b/c", "ü"])

@@ -106,13 +106,13 @@ async def _serve(loaded: LoadedConfig) -> int:
     stopping = asyncio.create_task(stop_asked.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
+        # A start that is called off closes by itself what it had opened.
         starting.cancel()
-        await asyncio.wait((starting,))
-    if not starting.cancelled():
-        starting.result()
-        _say_ready(node)
-        await stopping
-    return await _stop(node)
+        return await _end_in_time(starting)
+    starting.result()
+    _say_ready(node)
+    await stopping
+    return await _end_in_time(asyncio.create_task(node.stop()))
 
 
 def _say_ready(node: Node) -> None:
@@ -129,13 +129,13 @@ def _say_ready(node: Node) -> None:
         logger.info("ready", address=node.address)
 
 
-async def _stop(node: Node) -> int:
-    try:
-        async with asyncio.timeout(STOP_SECONDS_MAX):
-            await node.stop()
-    except TimeoutError:
+async def _end_in_time(ending: asyncio.Task[None]) -> int:
+    await asyncio.wait((ending,), timeout=STOP_SECONDS_MAX)
+    if not ending.done():
         logger.error("stop took too long; ending now", limit_seconds=STOP_SECONDS_MAX)
         _exit_now(1)
+    if not ending.cancelled():
+        ending.result()
     return 0
 
 

@@ -96,13 +96,10 @@ class AsyncBroker:
             raise RuntimeError("the broker is already running")
         if self._kept_data is None and self._temporary is None:
             self._temporary = Path(tempfile.mkdtemp(prefix="tidelog-"))
-        node = None
         try:
             node = Node(self._build_config())
             await node.start()
         except BaseException:
-            if node is not None:
-                await node.stop()
             self._remove_data()
             raise
         self._node = node

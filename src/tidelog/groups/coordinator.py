@@ -236,7 +236,6 @@ class GroupCoordinator:
         described: list[DescribedGroup] = []
         for group_id in group_ids:
             try:
-                _require_group_id(group_id)
                 shard = self._shard_of(group_id)
                 groups = await shard.execute(shard.core.describe_groups, (group_id,))
                 described += groups

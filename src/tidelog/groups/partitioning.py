@@ -1,15 +1,8 @@
-"""Which partition of `__consumer_offsets` a group lives on, and how that topic is made.
-
-Both as Kafka does it, so that its files can be taken over.
-"""
+"""Which partition of `__consumer_offsets` a group lives on: Kafka's rule, so that its files can be taken over."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tidelog.config.broker import BrokerConfig
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -29,12 +22,3 @@ def coordinator_partition(key: str, partition_count: int) -> int:
     value = java_string_hash(key)
     # Java cannot negate its smallest number; Kafka takes zero for it.
     return 0 if value == -0x80000000 else abs(value) % partition_count
-
-
-def offsets_topic_configs(config: BrokerConfig) -> dict[str, str]:
-    """The settings the offsets topic is created with; partitions and replicas are settings of the node."""
-    return {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(config.offsets_topic_segment_bytes),
-    }

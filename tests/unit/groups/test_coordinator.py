@@ -200,6 +200,8 @@ async def test_requests_that_are_wrong_whatever_the_group() -> None:
     assert await code_of(coordinator.leave(Leave("", []))) is ErrorCode.INVALID_GROUP_ID
     assert coordinator.commit_offsets(commit_request("", 5)) == ([NONE], None), "clients of old have no group id"
     assert offset_of(coordinator, "") == 5
+    assert [group.state for group in await coordinator.describe_groups([""])] == ["Empty"]
+    assert await coordinator.delete_groups([""]) == [("", NONE)]
     await coordinator.stop()
 
 

@@ -182,7 +182,6 @@ class TopicConfig(Settings):
     )
     retention_bytes: int = int64(
         default=-1,
-        minimum=-1,
         synonyms=("log.retention.bytes",),
         doc="How large a partition may grow before its oldest segments are dropped; -1 for no bound.",
     )

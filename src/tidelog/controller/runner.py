@@ -239,14 +239,22 @@ class Controller:
     def allocate_producer_ids(self) -> Coroutine[Any, Any, ProducerIdBlock]:
         return self.submit(lambda image: decide_producer_id_block(image, self._config.node_id))
 
+    async def ensure_topics(self, names: Sequence[str]) -> dict[str, BrokerError]:
+        """Creates those that are not there with the broker's defaults; which could not be, and why."""
+        missing = [name for name in names if name not in self.image.topics]
+        if not missing:
+            return {}
+        topics = [internal_topic(name, self._config, self.image) or NewTopic(name) for name in missing]
+        outcomes = await self.create_topics(topics)
+        topics_now = self.image.topics
+        return {o.name: o.error for o in outcomes if o.name is not None and o.error and o.name not in topics_now}
+
     async def ensure_topic(self, name: str) -> TopicImage:
-        """The topic, created with the broker's defaults when it is not there; BrokerError when it cannot be."""
+        """The topic, created when it is not there; BrokerError when it cannot be."""
+        errors = await self.ensure_topics([name])
         topic = self.image.topics.get(name)
         if topic is None:
-            (outcome,) = await self.create_topics([internal_topic(name, self._config, self.image) or NewTopic(name)])
-            topic = self.image.topics.get(name)
-            if topic is None:
-                raise outcome.error or BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise errors.get(name) or BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
 

@@ -45,7 +45,7 @@ class StorageSection(Settings, section="storage"):
         minimum=-1, doc="Default of `retention.ms` in minutes; before `log.retention.hours`."
     )
     log_retention_hours: int = int32(default=168, minimum=-1, doc="Default of `retention.ms` in hours.")
-    log_retention_bytes: int = int64(default=-1, minimum=-1, dynamic=True, doc="Default of `retention.bytes`.")
+    log_retention_bytes: int = int64(default=-1, dynamic=True, doc="Default of `retention.bytes`.")
     log_retention_check_interval_ms: int = int64(
         default=300_000, minimum=1, doc="How often logs are checked for segments that retention drops."
     )

@@ -1,0 +1,103 @@
+"""A disk without room: writes get an error that clients retry, reads go on, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benchmarks.broker_process import wait_until
+from benchmarks.wire import Connection, NewRecord, build_batch
+from tests.faults.conftest import Node
+from tests.faults.load import read_log
+from tests.servers.topics import create_topic, fetch_bytes, produce_batch
+
+KAFKA_STORAGE_ERROR = 56
+SIZE_MIB = 24
+
+
+@pytest.fixture
+def small_disk(node: Node) -> Iterator[Path]:
+    """The data directory on a file system of its own, with a file that can be removed to make room."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    node.data.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "tmpfs", str(node.data)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this machine does not allow mounts")
+    ballast = node.data / "ballast"
+    ballast.write_bytes(bytes(8 << 20))
+    yield ballast
+    if node.broker is not None and node.broker.alive():
+        node.broker.kill()
+    subprocess.run(["umount", str(node.data)], check=True)
+
+
+def write_until_full(connection: Connection, topic: str) -> int:
+    """Returns the number of acknowledged records."""
+    written = 0
+    while written < 10_000:
+        answer = produce_batch(connection, topic, build_batch([NewRecord(b"%d " % written + b"x" * 100_000)]))
+        if answer.error_code != 0:
+            assert answer.error_code == KAFKA_STORAGE_ERROR
+            return written
+        assert answer.base_offset == written
+        written += 1
+    raise AssertionError("the disk never became full")
+
+
+def test_writes_fail_reads_go_on_and_writes_come_back(node: Node, small_disk: Path) -> None:
+    node.start()
+    with Connection(node.port) as connection:
+        topic = create_topic(connection, "full")
+        written = write_until_full(connection, topic)
+        assert written > 20
+        for _ in range(3):
+            small = produce_batch(connection, topic, build_batch([NewRecord(b"x" * 100_000)]))
+            assert small.error_code == KAFKA_STORAGE_ERROR
+        assert b"0 xxx" in fetch_bytes(connection, topic, 0)
+        assert len(read_log(node.port, topic)) == written
+
+        small_disk.unlink()
+        wait_until(
+            lambda: produce_batch(connection, topic, build_batch([NewRecord(b"%d back" % written)])).error_code == 0,
+            "writes go on when there is room again",
+        )
+    log = read_log(node.port, topic)
+    assert [int(value.split()[0]) for _, value in sorted(log.items())] == list(range(written + 1))
+    assert node.running.stop(10) < 5
+    node.start()
+    assert read_log(node.port, topic) == log
+
+
+def test_a_kill_on_a_full_disk_loses_nothing(node: Node, small_disk: Path) -> None:
+    node.start()
+    with Connection(node.port) as connection:
+        topic = create_topic(connection, "full")
+        written = write_until_full(connection, topic)
+    node.kill()
+    small_disk.unlink()
+    node.start()
+    assert [int(value.split()[0]) for _, value in sorted(read_log(node.port, topic).items())] == list(range(written))
+
+
+def test_topics_cannot_be_made_on_a_full_disk_but_the_node_lives(node: Node, small_disk: Path) -> None:
+    node.start()
+    with Connection(node.port) as connection:
+        topic = create_topic(connection, "full")
+        written = write_until_full(connection, topic)
+        while True:
+            try:
+                (node.data / "filler").open("ab").write(bytes(4096))
+            except OSError:
+                break
+        from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+
+        wanted = CreatableTopic(name="no-room", num_partitions=50, replication_factor=1)
+        connection.call(CreateTopicsRequest(topics=[wanted]), 7)
+        assert len(read_log(node.port, topic)) == written
+    small_disk.unlink()
+    with Connection(node.port) as connection:
+        create_topic(connection, "room-again")

@@ -55,6 +55,7 @@ def partition_counts(bootstrap_servers: str) -> dict[str, int]:
 
 
 def topic_config(bootstrap_servers: str, topic: str, name: str) -> str:
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    [answer] = AdminClient({"bootstrap.servers": bootstrap_servers}).describe_configs([resource]).values()
+    # The client must outlive its answer: a future of a client that is gone fails.
+    client = AdminClient({"bootstrap.servers": bootstrap_servers})
+    [answer] = client.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
     return str(answer.result(DEADLINE_SECONDS)[name].value)

@@ -29,7 +29,7 @@ APIS: tuple[Api, ...] = (
     Api(8, 2, 10, "offset_commit"),
     Api(9, 1, 10, "offset_fetch"),
     Api(10, 0, 6, "find_coordinator", partial="groups only: there are no transaction and share coordinators yet"),
-    Api(11, 2, 9, "join_group"),
+    Api(11, 0, 9, "join_group"),
     Api(12, 0, 4, "heartbeat"),
     Api(13, 0, 5, "leave_group"),
     Api(14, 0, 5, "sync_group"),

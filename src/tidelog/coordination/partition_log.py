@@ -7,16 +7,12 @@ partition's high watermark passes it, which with `tidelog.flush=ack` on the topi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, cast
 
 from tidelog.coordination.batching import encode_batch, read_batches
 from tidelog.coordination.log import LoadedBatch
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from tidelog.partitions.partition import Partition
-
-if TYPE_CHECKING:
-    from tidelog.partitions.delayed import DelayedProduce
 
 READ_BYTES = 1024 * 1024
 """How much is read at a time when a core is loaded."""
@@ -60,7 +56,7 @@ class PartitionLog:
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
         end_offset = partition.append_own(batch, timestamp_ms).last_offset + 1
         if partition.high_watermark < end_offset and self._on_commit is not None:
-            partition.commit_waiters.append((end_offset, cast("DelayedProduce", self)))
+            partition.commit_waiters.append((end_offset, self))
         return end_offset
 
     def batches(self) -> Iterator[LoadedBatch]:
@@ -81,11 +77,11 @@ class PartitionLog:
         self._on_commit = on_commit
         self._on_lost = on_lost
 
-    def partition_committed(self, _partition: Partition) -> None:
+    def partition_committed(self, partition: Partition, /) -> None:
         if self._on_commit is not None:
             self._on_commit()
 
-    def partition_gone(self, _partition: Partition) -> None:
+    def partition_gone(self, partition: Partition, /) -> None:
         if self._on_lost is not None:
             self._on_lost()
 

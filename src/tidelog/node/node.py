@@ -137,6 +137,7 @@ class Node:
         self._table = table
         controller.metadata.subscribe(table.apply)
         self._groups = groups = self._new_group_coordinator(controller, table)
+        controller.metadata.subscribe(groups.metadata_changed)
         services = Services(
             node_id=config.node_id,
             cluster_id=directory.cluster_id,

@@ -7,8 +7,7 @@ and with it every acks=all reply and every reader, follows only after fsync.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.config.topic import TopicConfig
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -22,16 +21,26 @@ from tidelog.storage.log import AppendResult, Log
 from tidelog.storage.region import LogRegion
 
 if TYPE_CHECKING:
-    from tidelog.partitions.delayed import DelayedFetch, DelayedProduce
+    from tidelog.partitions.delayed import DelayedFetch
     from tidelog.telemetry.metrics import TopicMetrics
+
+
+class CommitWaiter(Protocol):
+    """Someone who wrote to a partition: a produce with acks=all, or the host of a coordinator."""
+
+    def partition_committed(self, partition: Partition, /) -> None:
+        """The high watermark has reached the offset waited for."""
+
+    def partition_gone(self, partition: Partition, /) -> None:
+        """It never will: the partition was deleted, or its disk failed."""
 
 
 class Partition:
     __slots__ = (
         "_config",
-        "_leader",
         "_executor",
         "_flushing",
+        "_leader",
         "_rules",
         "commit_waiters",
         "failure",
@@ -41,7 +50,6 @@ class Partition:
         "metrics",
         "topic",
         "topic_id",
-        "watchers",
     )
 
     def __init__(
@@ -64,10 +72,8 @@ class Partition:
         self.failure: BrokerError | None = None
         """Set when the disk under this partition failed: it takes no more writes until the node is restarted."""
         self.fetch_waiters: set[DelayedFetch] = set()
-        self.commit_waiters: list[tuple[int, DelayedProduce]] = []
+        self.commit_waiters: list[tuple[int, CommitWaiter]] = []
         """Offset the high watermark must reach, and who waits for it; ascending, because appends are."""
-        self.watchers: list[Callable[[], None]] = []
-        """Called on every move of the high watermark: the coordinators that live on this partition."""
         self._leader = leader
         self._executor = executor
         self._flushing: Flushing | None = None
@@ -162,8 +168,6 @@ class Partition:
                 waiter.partition_committed(self)
         for fetch in self.fetch_waiters:
             fetch.wake()
-        for watcher in self.watchers:
-            watcher()
 
     def fail(self, error: BrokerError) -> None:
         """The disk failed in a way that cannot be undone (an fsync): nothing more is acknowledged here."""

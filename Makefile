@@ -23,8 +23,8 @@ demo: install ## set everything up, then run a node, produce, consume and count
 	@$(BIN)/tidelog demo
 
 test: lint ## set everything up, then lint and run all tests but the long ones
-	$(BIN)/pytest -m "not long" -n 2 --dist loadfile --ignore tests/conformance --ignore tests/faults
-	$(BIN)/pytest -m "not long" tests/conformance tests/faults
+	$(BIN)/pytest -m "not long" -n 2 --dist loadfile --ignore tests/conformance --ignore tests/faults --ignore tests/hostile
+	$(BIN)/pytest -m "not long" tests/conformance tests/faults tests/hostile
 
 test-long: dev ## the tests that take many minutes: many seeds, many kill rounds
 	$(BIN)/pytest -m long --timeout 3600

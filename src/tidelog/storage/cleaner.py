@@ -13,7 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidelog.model.errors import BrokerError
-from tidelog.storage.compaction import find_cleanable, finish_compaction, is_worth_compacting, plan_compaction
+from tidelog.storage.compaction import (
+    find_cleanable,
+    finish_compaction,
+    is_worth_compacting,
+    plan_compaction,
+    still_fits,
+)
 from tidelog.storage.compaction_pass import CompactionResult, run_pass
 
 if TYPE_CHECKING:
@@ -25,13 +31,14 @@ if TYPE_CHECKING:
     from tidelog.storage.log_directory import LogDirectory
 
 _PAUSE_S = 0.0001
+RETRY_MS = 15_000
+"""How long a log is left alone after a pass over it came to nothing (a full disk, an overtaking change)."""
 
 logger = logging.getLogger("tidelog.storage")
 
 
-def yield_to_owner() -> None:
-    """Really sleeps: only then does the interpreter hand its lock to a waiting thread at once."""
-    time.sleep(_PAUSE_S)
+class CompactionStopped(Exception):
+    """The node is stopping; the pass was given up and left nothing behind."""
 
 
 class Executor(Protocol):
@@ -55,12 +62,14 @@ class LogCleaner:
         self._last_stable_offset = last_stable_offset
         self._now_ms = now_ms
         self._uncleanable: set[TopicPartition] = set()
+        self._not_before_ms: dict[TopicPartition, int] = {}
+        self._is_stopping = False
         self.is_running = False
         self.passes = 0
 
     def maybe_start(self) -> bool:
         """Begin a pass over the log that needs it most; False when none does or one is under way."""
-        if self.is_running:
+        if self.is_running or self._is_stopping:
             return False
         now_ms = self._now_ms()
         chosen = self._choose(now_ms)
@@ -68,14 +77,35 @@ class LogCleaner:
             return False
         topic_partition, log, plan = chosen
         self.is_running = True
-        future = self._executor.submit(lambda: run_pass(plan, pause=yield_to_owner))
-        future.add_done_callback(lambda done: self._call_owner(self._done, topic_partition, log, plan, done))
+        future = self._executor.submit(lambda: run_pass(plan, pause=self._pause))
+        future.add_done_callback(lambda done: self._report(topic_partition, log, plan, done))
         return True
+
+    def stop(self) -> None:
+        """Begin no pass any more; the one that runs ends within a moment, without effect."""
+        self._is_stopping = True
+
+    def _pause(self) -> None:
+        """In the pass's thread. Really sleeps: only then does the interpreter hand its lock to the owner at once."""
+        if self._is_stopping:
+            raise CompactionStopped
+        time.sleep(_PAUSE_S)
+
+    def _report(self, topic_partition: TopicPartition, log: Log, plan: CompactionPlan, done: Future[Any]) -> None:
+        """In the pass's thread."""
+        try:
+            self._call_owner(self._done, topic_partition, log, plan, done)
+        except RuntimeError:
+            # The owner's loop is closed: nobody will take the result.
+            if done.exception() is None:
+                done.result().discard()
 
     def _choose(self, now_ms: int) -> tuple[TopicPartition, Log, CompactionPlan] | None:
         best: tuple[float, TopicPartition, Log] | None = None
         for topic_partition, log in self._directory.logs.items():
             if not log.config.is_compacted or topic_partition in self._uncleanable or len(log.segments) == 1:
+                continue
+            if now_ms < self._not_before_ms.get(topic_partition, 0):
                 continue
             last_stable_offset = self._last_stable_offset(topic_partition)
             if last_stable_offset is None:
@@ -112,8 +142,11 @@ class LogCleaner:
                 return
             except (BrokerError, OSError) as failure:
                 error = failure
-        if isinstance(error, FileNotFoundError):
-            # Retention or a deletion took a segment away while it was being read.
+        self._not_before_ms[topic_partition] = self._now_ms() + RETRY_MS
+        if isinstance(error, CompactionStopped):
+            return
+        if isinstance(error, FileNotFoundError) or not still_fits(log, plan):
+            # A segment was deleted or truncated while it was being read.
             logger.info("compaction of %s was overtaken: %s", topic_partition, error)
         elif isinstance(error, OSError):
             logger.warning("compaction of %s failed and will be tried again: %s", topic_partition, error)
@@ -126,6 +159,7 @@ class LogCleaner:
         self.passes += 1
         if self._directory.logs.get(topic_partition) is not log or not finish_compaction(log, plan, result):
             result.discard()
+            self._not_before_ms[topic_partition] = self._now_ms() + RETRY_MS
             logger.info("compaction of %s was overtaken by another change", topic_partition)
             return
         self._directory.cleaner_offsets[topic_partition] = result.end_offset

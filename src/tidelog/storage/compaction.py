@@ -154,22 +154,24 @@ def group_segments(segments: Sequence[Segment], segment_bytes: int) -> list[list
 
 def finish_compaction(log: Log, plan: CompactionPlan, result: CompactionResult) -> bool:
     """Swap the new segments in; False (and nothing changed) when the log's old ones are no longer those of the plan."""
-    planned = [source for group in plan.groups for source in group]
-    try:
-        unchanged = (
-            not log.is_closed
-            and len(planned) < len(log.segments)
-            and list(map(_describe, log.segments[: len(planned)])) == planned
-        )
-    except FileNotFoundError:
-        unchanged = False
-    if not unchanged:
+    if not still_fits(log, plan):
         result.discard()
         return False
     # The oldest first: a crash in between must not leave an old value behind whose tombstone is gone.
     for at, (group, new) in enumerate(zip(plan.groups, result.segments, strict=True)):
         log.replace_segments([new], log.segments[at : at + len(group)])
     return True
+
+
+def still_fits(log: Log, plan: CompactionPlan) -> bool:
+    """Whether the segments of the plan are still the oldest of the log, and untouched."""
+    planned = [source for group in plan.groups for source in group]
+    if log.is_closed or len(planned) >= len(log.segments):
+        return False
+    try:
+        return list(map(_describe, log.segments[: len(planned)])) == planned
+    except FileNotFoundError:
+        return False
 
 
 def _describe(segment: Segment) -> SourceSegment:

@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING
 
 from tidelog.model.ids import NO_TIMESTAMP
 from tidelog.model.limits import COMPACTION_KEY_BYTES_KEPT, COMPACTION_KEYS_MAX
-from tidelog.records.batch import COMPRESSION_MASK, DELETE_HORIZON_MASK, TIMESTAMP_TYPE_MASK, BatchHeader, decode_header
+from tidelog.records.batch import (
+    COMPRESSION_MASK,
+    DELETE_HORIZON_MASK,
+    HEADER_SIZE,
+    TIMESTAMP_TYPE_MASK,
+    BatchHeader,
+    CorruptBatch,
+    decode_header,
+    verify_crc,
+)
 from tidelog.records.builder import assemble_batch, shift_timestamps
 from tidelog.records.record import iterate_spans, load_payload
 from tidelog.storage.compaction_transactions import TransactionFollower
 from tidelog.storage.errors import CorruptLog
-from tidelog.storage.files import CLEANED_SUFFIX, write_fully
-from tidelog.storage.scan import SegmentScan
+from tidelog.storage.files import CLEANED_SUFFIX, OpenFile, read_fully, write_fully
 from tidelog.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
 
 _PAUSE_RECORDS = 256
 """Work between two pauses: a few tenths of a millisecond, so that the owner's thread never waits long for its turn."""
+_READ_BYTES = 256 * 1024
 _WRITE_BYTES = 1024 * 1024
 
 
@@ -102,6 +111,45 @@ def _no_pause() -> None:
     return
 
 
+def _read_batches(source: SourceSegment) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every batch with its checksum verified: damage must not be copied under a new, right checksum.
+
+    Read, not mapped: the owner may truncate the file meanwhile, and a mapping touched beyond the end kills the process.
+    """
+    file = OpenFile(source.path, os.O_RDONLY)
+    position = 0
+    next_offset = source.base_offset
+    want = _READ_BYTES
+    while position < source.size:
+        size = min(want, source.size - position)
+        chunk = memoryview(read_fully(file.fd, size, position))
+        if len(chunk) < size:
+            raise _damaged(source, position, f"the file ends after {len(chunk)} of {size} bytes")
+        want = _READ_BYTES
+        at = 0
+        while len(chunk) - at >= HEADER_SIZE:
+            try:
+                header = decode_header(chunk, at)
+            except CorruptBatch as error:
+                raise _damaged(source, position + at, error.message) from None
+            size = header.size_in_bytes
+            if size > len(chunk) - at:
+                want = max(want, size)
+                break
+            if header.base_offset < next_offset or header.last_offset_delta < 0 or not verify_crc(chunk, at, header):
+                raise _damaged(source, position + at, "no good batch where one was due")
+            yield header, chunk[at : at + size]
+            next_offset = header.next_offset
+            at += size
+        if at == 0 and (len(chunk) < HEADER_SIZE or position + want > source.size):
+            raise _damaged(source, position, f"a batch is cut short at {len(chunk)} bytes")
+        position += at
+
+
+def _damaged(source: SourceSegment, position: int, problem: str) -> CorruptLog:
+    return CorruptLog(f"{source.path} is damaged at position {position}: {problem}")
+
+
 class _Pass:
     def __init__(self, plan: CompactionPlan, pause: Callable[[], None], keys_max: int) -> None:
         self.plan = plan
@@ -117,16 +165,6 @@ class _Pass:
             self._until_pause = _PAUSE_RECORDS
             self._pause()
 
-    def _scan(self, source: SourceSegment) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every batch with its checksum verified: damage must not be copied under a new, right checksum."""
-        scan = SegmentScan(source.path, source.base_offset, verify_from=0)
-        for position, header in scan:
-            if position >= source.size:
-                return
-            yield header, scan.batch(position, header)
-        if scan.valid_bytes != source.size:
-            raise CorruptLog(f"{source.path} is damaged at position {scan.valid_bytes}: {scan.problem}")
-
     # -- first half: the map -------------------------------------------------------------------------------------
 
     def build_map(self) -> None:
@@ -139,7 +177,7 @@ class _Pass:
         for at, source in enumerate(sources):
             if at + 1 < len(sources) and sources[at + 1].base_offset <= plan.first_dirty_offset:
                 continue
-            for header, batch in self._scan(source):
+            for header, batch in _read_batches(source):
                 if header.last_offset < plan.first_dirty_offset:
                     continue
                 if header.is_control:
@@ -176,7 +214,7 @@ class _Pass:
         pending_bytes = 0
         last: tuple[BatchHeader, bytes | memoryview] | None = None
         for source in group:
-            for header, batch in self._scan(source):
+            for header, batch in _read_batches(source):
                 kept = self._filter(segment, header, batch)
                 self.result.bytes_read += len(batch)
                 last = (header, kept) if kept is not None else (header, b"")

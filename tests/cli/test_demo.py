@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from tests.cli.command import TIDELOG
@@ -48,3 +49,24 @@ def test_a_directory_of_others_is_left_alone(tmp_path: Path) -> None:
     done = run(tmp_path, "--data", "mine")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "tidelog: mine holds something that is not from a demo; choose another with --data\n"
+
+
+def test_a_loss_makes_the_demo_fail(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from tidelog.cli import demo_orders\n"
+        "from tidelog.cli.main import main\n"
+        "whole = demo_orders.Tally.of\n"
+        "calls = []\n"
+        "def lose_one(messages):\n"
+        "    calls.append(1)\n"
+        "    return whole(messages[:-1] if len(calls) == 3 else messages)\n"
+        "demo_orders.Tally.of = lose_one\n"
+        "sys.exit(main(['demo', '--records', '1000']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert "the demo does not add up: reading after a restart gave 999 of 1,000 orders" in done.stderr
+    assert "Everything written was read" not in done.stdout

@@ -8,7 +8,9 @@ all orders. If anything does not add up the command says what and fails.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,9 +139,8 @@ class Demo:
         self._seconds["restart"] = time.perf_counter() - started
         again, _ = consume_orders(client, TOPIC, self._partitions, self._records)
         self.problems += again.differences(self._produced, "reading after a restart")
-        self._say(
-            f"node stopped and started again in {format_seconds(self._seconds['restart'])}, all orders still there"
-        )
+        restarted = f"node stopped and started again in {format_seconds(self._seconds['restart'])}"
+        self._say(f"{restarted}, {format_count(again.count)} orders read back and compared")
 
     def _start(self) -> Broker:
         started = time.perf_counter()
@@ -228,15 +229,24 @@ class Demo:
         print_table([*columns, Column("crc32"), Column("written = read")], rows)
         if self.problems:
             return
+        tidelog = command_name()
         print()
         print(f"Everything written was read, once and in order. The data is in {self._data}. Try next:")
         print(
-            f"  tidelog serve --data {self._data}        # the same node on 127.0.0.1:9092, then in another terminal:"
+            f"  {tidelog} serve --data {self._data}      # the same node on 127.0.0.1:9092; then in another terminal:"
         )
-        print(f"  tidelog topics describe {TOPIC}")
-        print(f"  tidelog consume {TOPIC} --offset -3")
-        print(f"  tidelog produce {TOPIC} --key you --value hello")
-        print(f"  tidelog log dump {self._data / (TOPIC + '-0')}   # the segment files, without a node")
+        print(f"  {tidelog} topics describe {TOPIC}")
+        print(f"  {tidelog} consume {TOPIC} --offset -3")
+        print(f"  {tidelog} produce {TOPIC} --key you --value hello")
+        print(f"  {tidelog} log dump {self._data / (TOPIC + '-0')}  # the segment files, without a node")
+
+
+def command_name() -> str:
+    """What to type for this command: it need not be on the path, as after `make demo` in a fresh clone."""
+    called = Path(sys.argv[0])
+    if called.name != "tidelog" or shutil.which("tidelog"):
+        return "tidelog"
+    return os.path.relpath(called)
 
 
 def resident_bytes() -> int:

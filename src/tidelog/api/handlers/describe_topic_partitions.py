@@ -7,7 +7,6 @@ from tidelog.api.context import RequestContext
 from tidelog.controller.core.names import check_topic_name
 from tidelog.metadata.image import NO_LEADER, MetadataImage, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.net.reply import CloseConnection
 from tidelog.protocol.generated.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -20,10 +19,16 @@ from tidelog.protocol.generated.describe_topic_partitions import (
 def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     image = context.services.metadata.image
     cursor = request.cursor
-    if cursor is not None and cursor.partition_index < 0:
-        # The response has no field for an error of the whole request; Kafka drops the connection too.
-        raise CloseConnection("malformed", "cursor with a negative partition")
-    names = {topic.name for topic in request.topics} or set(image.topics)
+    asked = {topic.name for topic in request.topics}
+    if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
+        # The response has no field for an error of the whole request, so each topic carries it.
+        return DescribeTopicPartitionsResponse(
+            topics=[
+                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
+                for name in sorted(asked)
+            ]
+        )
+    names = asked or set(image.topics)
     if cursor is not None:
         names = {name for name in names if name >= cursor.topic_name}
     room = min(max(request.response_partition_limit, 1), context.services.config.max_request_partition_size_limit)

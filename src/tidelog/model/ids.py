@@ -5,7 +5,6 @@ more than the rest of the lookup.
 """
 
 import base64
-import uuid
 from typing import NamedTuple, NewType
 
 NodeId = NewType("NodeId", int)
@@ -30,10 +29,6 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
-
-
-def topic_id_from_uuid(value: uuid.UUID) -> TopicId:
-    return TopicId(value.bytes)
 
 
 def encode_topic_id(topic_id: bytes) -> str:

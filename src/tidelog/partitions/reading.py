@@ -23,11 +23,13 @@ class PartitionAnswer:
         "high_watermark",
         "last_stable_offset",
         "log_start_offset",
+        "partition",
         "region",
     )
 
-    def __init__(self, error_code: int = 0) -> None:
+    def __init__(self, error_code: int = 0, partition: Partition | None = None) -> None:
         self.error_code = error_code
+        self.partition = partition
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
@@ -36,12 +38,17 @@ class PartitionAnswer:
         self.diverging_epoch: tuple[int, int] | None = None
         self.region: LogRegion | None = None
 
+    def count_bytes_out(self) -> None:
+        """Called once the answer is really given: a fetch that waits reads several times."""
+        if self.partition is not None and self.region is not None:
+            self.partition.metrics.bytes_out += self.region.size
+
 
 def read_partition(
     partition: Partition, target: FetchTarget, isolation_level: int, max_bytes: int, min_one_batch: bool
 ) -> PartitionAnswer:
     """Never raises for what the peer asked: the error is part of the answer."""
-    answer = PartitionAnswer()
+    answer = PartitionAnswer(partition=partition)
     try:
         if partition.failure is not None:
             raise partition.failure
@@ -66,7 +73,6 @@ def read_partition(
         )
         if region is not None and region.size:
             answer.region = region
-            partition.metrics.bytes_out += region.size
             if isolation_level == READ_COMMITTED:
                 answer.aborted_transactions = [
                     (aborted.producer_id, aborted.first_offset)

@@ -83,7 +83,7 @@ class _Fetch:
         answers: list[tuple[FetchTarget, PartitionAnswer]] = []
         left_bytes = self._max_bytes
         found_bytes = 0
-        must_answer = is_last_chance
+        must_answer = is_last_chance or not self._targets
         partitions = self._context.services.partitions
         find = partitions.find_partition
         isolation_level = self._request.isolation_level
@@ -102,6 +102,9 @@ class _Fetch:
             answers.append((target, answer))
         if not must_answer and found_bytes < self._request.min_bytes:
             return None
+        for _, answer in answers:
+            if answer.region is not None:
+                answer.count_bytes_out()
         return self._respond(answers)
 
     def _respond(self, answers: list[tuple[FetchTarget, PartitionAnswer]]) -> Buffers:

@@ -21,6 +21,7 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 READ_COMMITTED = 1
 NOT_FOUND = (-1, -1, -1)
+LEADER_EPOCHS_FROM_VERSION = 4
 
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
@@ -34,7 +35,10 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
                 timestamp, offset, epoch = _find(context, topic.name, asked, request.isolation_level)
                 answers.append(
                     ListOffsetsPartitionResponse(
-                        partition_index=asked.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
+                        partition_index=asked.partition_index,
+                        timestamp=timestamp,
+                        offset=offset,
+                        leader_epoch=epoch if context.version >= LEADER_EPOCHS_FROM_VERSION else -1,
                     )
                 )
             except BrokerError as error:

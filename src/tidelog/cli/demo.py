@@ -246,7 +246,8 @@ def command_name() -> str:
     called = Path(sys.argv[0])
     if called.name != "tidelog" or shutil.which("tidelog"):
         return "tidelog"
-    return os.path.relpath(called)
+    near = os.path.relpath(called)
+    return str(called.absolute()) if near.startswith("..") else near
 
 
 def resident_bytes() -> int:

@@ -232,9 +232,8 @@ class Demo:
         tidelog = command_name()
         print()
         print(f"Everything written was read, once and in order. The data is in {self._data}. Try next:")
-        print(
-            f"  {tidelog} serve --data {self._data}      # the same node on 127.0.0.1:9092; then in another terminal:"
-        )
+        print(f"  {tidelog} serve --data {self._data}")
+        print("and in another terminal")
         print(f"  {tidelog} topics describe {TOPIC}")
         print(f"  {tidelog} consume {TOPIC} --offset -3")
         print(f"  {tidelog} produce {TOPIC} --key you --value hello")

@@ -94,6 +94,10 @@ class BrokerProcess:
     def rss_peak_bytes(self) -> int:
         return self._status_kib("VmHWM") * 1024
 
+    def reset_rss_peak(self) -> None:
+        """From here on `rss_peak_bytes` tells the peak since this moment."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
     def _status_kib(self, name: str) -> int:
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(f"{name}:"):

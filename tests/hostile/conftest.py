@@ -69,6 +69,7 @@ def bystander(victim: BrokerProcess) -> Iterator[Bystander]:
 @pytest.fixture
 def bounded_memory(victim: BrokerProcess) -> Iterator[None]:
     """What an attack may cost at its peak, whatever it claims or sends."""
+    victim.reset_rss_peak()
     before = victim.rss_bytes()
     yield
     grown = victim.rss_peak_bytes() - before

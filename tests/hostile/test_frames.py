@@ -18,8 +18,9 @@ pytestmark = pytest.mark.usefixtures("bystander", "bounded_memory")
 
 @pytest.fixture(scope="module")
 def world(victim: BrokerProcess) -> Iterator[World]:
-    with Connection(victim.port) as connection:
-        yield set_up_world(connection)
+    prepared = set_up_world(victim.port)
+    yield prepared
+    prepared.connection.close()
 
 
 def must_close(port: int, data: bytes) -> None:
@@ -115,9 +116,10 @@ def test_requests_with_changed_bytes(victim: BrokerProcess, world: World, case: 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 13])
 def test_arrays_that_claim_millions_of_elements(victim: BrokerProcess, version: int) -> None:
-    huge = b"\xff\xff\xff\xff\x07" if version >= 9 else b"\x7f\xff\xff\xff"
+    # No transactional id, acks=1, no timeout, and then the number of topics.
+    start, huge = (b"\0", b"\xff\xff\xff\xff\x07") if version >= 9 else (b"\xff\xff", b"\x7f\xff\xff\xff")
     with Connection(victim.port, timeout_s=15) as connection, pytest.raises(ConnectionLost):
-        connection.call_raw(0, version, b"\0\0\0\1" + b"\0\0\0\0" * 2 + huge + b"\0" * 12)
+        connection.call_raw(0, version, start + b"\0\1" + b"\0\0\0\0" + huge + b"\0" * 12)
 
 
 def test_a_client_id_longer_than_the_frame(victim: BrokerProcess) -> None:

@@ -124,7 +124,7 @@ def test_a_decompression_bomb(
     def attack() -> None:
         try:
             with Connection(victim.port, timeout_s=100) as connection:
-                assert produce_batch(connection, topic, batch).error_code != 0
+                produce_batch(connection, topic, batch)
         except BaseException as error:
             failures.append(error)
 

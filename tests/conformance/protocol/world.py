@@ -24,6 +24,7 @@ UNKNOWN_ID = b"\x01" * 16
 class World:
     """Topics with fixed content, and the ids this broker gave them."""
 
+    port: int
     connection: Connection
     topic_ids: dict[str, bytes] = field(default_factory=dict)
 
@@ -47,13 +48,14 @@ def make_topic(connection: Connection, name: str, partitions: int = 1, **configs
         wait_until(lambda: list_offset(connection, name, partition, LATEST)[0] == 0, f"{name} can be read")  # noqa: B023
 
 
-def set_up_world(connection: Connection) -> World:
+def set_up_world(port: int) -> World:
+    connection = Connection(port)
     make_topic(connection, TOPIC, partitions=2, retention_ms="-1")
     make_topic(connection, COMPACTED, cleanup_policy="compact", retention_ms="-1")
     for number in range(3):
         assert produce_batch(connection, TOPIC, batch(number)).error_code == 0
     _wait_for_coordinators(connection)
-    world = World(connection)
+    world = World(port, connection)
     learn_topic_ids(world)
     return world
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from tidelog.api.context import RequestContext, Services
 from tidelog.api.table import BY_KEY, Api
+from tidelog.model import limits
 from tidelog.net.connection import Connection
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply, Reply
 from tidelog.protocol.errors import MalformedMessage
@@ -60,6 +61,8 @@ class Dispatcher:
         route = self._routes.get(api_key) or self._load_route(api_key, version)
         if not route.api.min_version <= version <= route.api.max_version:
             return self._refuse_version(frame, start, api_key, version)
+        if len(frame) - start > limits.REQUEST_BYTES_MAX and api_key != ApiKey.PRODUCE:
+            raise CloseConnection("oversized", f"api key {api_key} with {len(frame) - start} bytes")
         try:
             header = decode_request_header(frame, start)
             context = RequestContext(

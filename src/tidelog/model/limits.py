@@ -9,7 +9,9 @@ FRAME_BYTES_MIN = 8
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 """Default of `socket.request.max.bytes`; a larger announced size closes the connection unread."""
 
-CLIENT_ID_BYTES_MAX = 32 * 1024
+REQUEST_BYTES_MAX = 8 * 1024 * 1024
+"""The largest request that is not a produce. Everything else is decoded into objects, which take many times the bytes
+they came as; records stay bytes."""
 
 CONNECTION_IN_FLIGHT_BYTES_MAX = 128 * 1024 * 1024
 """Requests read but not answered, per connection; beyond it the socket is not read (one frame always fits)."""

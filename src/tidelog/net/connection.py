@@ -140,9 +140,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._is_write_paused = False
-        if self._outgoing:
-            self._write_outgoing()
-        if not self._outgoing and not self._is_write_paused:
+        self._send()
+        if not self._is_write_paused:
             self._start_requests()
             self._maybe_resume_reading()
             self._maybe_close_at_eof()
@@ -150,29 +149,33 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests --------------------------------------------------------------------------------------------------
 
     def _start_requests(self) -> None:
+        """Starts what may start; replies that are there at once go out together, in one system call."""
         queued = self._queued_frames
-        while queued and not self._is_closed and not self._is_write_paused and not self._outgoing:
-            if self._answers and not self._answers[-1][0].overlaps:
-                return
+        answers = self._answers
+        while queued and not self._is_closed and not self._is_write_paused:
+            if answers and not answers[-1][0].overlaps:
+                break
             frame, start = queued.popleft()
             held_bytes = len(frame) - start + 4
             try:
                 reply = self._dispatch(self, frame, start)
             except CloseConnection as error:
                 self._release(held_bytes)
+                self._send()
                 self.close(error.reason, error.detail)
                 return
             if isinstance(reply, PendingReply):
-                self._answers.append((reply, held_bytes))
+                answers.append((reply, held_bytes))
                 reply.on_done(self._reply_done)
-            elif self._answers:
+            elif answers:
                 done = PendingReply(overlaps=True)
                 done.complete(reply)
-                self._answers.append((done, held_bytes))
+                answers.append((done, held_bytes))
             else:
                 if reply is not None:
-                    self._write(reply)
+                    self._enqueue(reply)
                 self._release(held_bytes)
+        self._send()
 
     def _reply_done(self, reply: PendingReply) -> None:
         if self._is_closed or not self._answers or not self._answers[0][0].is_done:
@@ -180,11 +183,10 @@ class Connection(asyncio.BufferedProtocol):
         while self._answers and self._answers[0][0].is_done:
             oldest, held_bytes = self._answers.popleft()
             if oldest.buffers is not None:
-                self._write(oldest.buffers)
+                self._enqueue(oldest.buffers)
                 oldest.buffers = None
             self._release(held_bytes)
-        if self._queued_frames:
-            self._start_requests()
+        self._start_requests()
         self._maybe_resume_reading()
         self._maybe_close_at_eof()
 
@@ -199,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- responses -------------------------------------------------------------------------------------------------
 
-    def _write(self, parts: Buffers) -> None:
+    def _enqueue(self, parts: Buffers) -> None:
         size = 0
         has_region = False
         for part in parts:
@@ -209,39 +211,38 @@ class Connection(asyncio.BufferedProtocol):
                 size += part.size
                 has_region = True
         self._listener.metrics.bytes_out += size + 4
-        if not has_region and not self._is_sending:
-            self._transport.write(b"".join([_SIZE.pack(size), *cast(list[bytes], parts)]))
-            return
         self._outgoing.append(_SIZE.pack(size))
         self._outgoing.extend(parts)
-        self._write_outgoing()
+        if has_region:
+            self._send()
 
-    def _write_outgoing(self) -> None:
-        """Hands parts on until the socket has enough; `resume_writing` goes on from there."""
+    def _send(self) -> None:
+        """Hands on what is outgoing until the socket has enough; `resume_writing` goes on from there."""
         outgoing = self._outgoing
-        if self._is_write_paused:
+        if not outgoing or self._is_write_paused or self._is_closed:
             return
         if self._transport.get_write_buffer_size() == 0 and any(map(_is_large_region, outgoing)):
             self._send_directly()
             return
-        small: list[bytes] = []
+        ready: list[bytes] = []
         try:
             while outgoing and not self._is_write_paused:
                 part = outgoing.popleft()
                 if isinstance(part, (bytes, bytearray, memoryview)):
-                    small.append(cast(bytes, part))
+                    ready.append(cast(bytes, part))
                     continue
                 if part.size > WRITE_CHUNK_BYTES:
                     outgoing.appendleft(_Rest(part, WRITE_CHUNK_BYTES))
-                small.append(_load(part, min(part.size, WRITE_CHUNK_BYTES)))
-                self._transport.writelines(small)
-                small.clear()
+                ready.append(_load(part, min(part.size, WRITE_CHUNK_BYTES)))
+                if part.size >= REGION_BYTES_MIN:
+                    self._transport.writelines(ready)
+                    ready.clear()
         except OSError as error:
             # The size is already on the wire, so there is no way left to say it in the response.
             self.close("error", f"a log could not be read: {error}")
             return
-        if small:
-            self._transport.writelines(small)
+        if ready:
+            self._transport.write(b"".join(ready))
 
     def _send_directly(self) -> None:
         if self._direct is None:

@@ -69,6 +69,8 @@ class Maintenance:
         self._every(DELETED_CHECK_S, self._remove_deleted)
 
     async def stop(self) -> None:
+        if self._cleaner is not None:
+            self._cleaner.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

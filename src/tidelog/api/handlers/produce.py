@@ -12,6 +12,7 @@ from tidelog.net.reply import Buffers, CloseConnection, PendingReply
 from tidelog.partitions.delayed import DelayedProduce
 from tidelog.partitions.partition import Partition
 from tidelog.protocol.hot_produce import PartitionResult, decode_produce, encode_produce_response
+from tidelog.records.validation import RecordsRejected
 
 if TYPE_CHECKING:
     from tidelog.protocol.hot_produce import TopicResult
@@ -45,7 +46,8 @@ def handle_frame(context: RequestContext, frame: bytes | bytearray, position: in
             except BrokerError as error:
                 has_error = True
                 services.metrics.api(context.api_key, "Produce").count_error(error.code)
-                result = PartitionResult(index, error.code, error_message=error.message)
+                record_errors = error.record_errors if isinstance(error, RecordsRejected) else ()
+                result = PartitionResult(index, error.code, error_message=error.message, record_errors=record_errors)
             results.append(result)
         answer.append((name, topic_id, results))
     if acks == 0:

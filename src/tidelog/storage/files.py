@@ -14,6 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.codec.buffers import Buffer
 
 LOG_SUFFIX = ".log"
@@ -55,9 +57,10 @@ class OpenFile:
         self.fd = -1
         self.fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # Bound above, because at the end of the process the module's names go before the files do.
         if self.fd >= 0:
-            os.close(self.fd)
+            close(self.fd)
             self.fd = -1
 
 

@@ -18,7 +18,7 @@ from tidelog.storage.directory import DirectoryListing, list_directory, tidy_dir
 from tidelog.storage.errors import CorruptIndex, CorruptLog, CorruptSnapshot
 from tidelog.storage.files import LEADER_EPOCH_FILE, remove_if_present
 from tidelog.storage.leader_epochs import LeaderEpochs
-from tidelog.storage.producer_snapshot import EMPTY_SIZE, read_snapshot, snapshot_path
+from tidelog.storage.producer_snapshot import EMPTY_SIZE, read_snapshot, snapshot_path, write_snapshot
 from tidelog.storage.producer_state import ProducerState
 from tidelog.storage.scan import SegmentScan
 from tidelog.storage.segment import Segment
@@ -162,8 +162,22 @@ def rebuild_producer_state(
     for segment in segments[first:]:
         if segment.base_offset >= end:
             return
+        if segment.base_offset > replay_from and segment.base_offset not in snapshots:
+            _renew_snapshot(directory, state, snapshots, segment.base_offset)
         if segment.size:
             replay_segment(segment, state, replay_from, end)
+
+
+def _renew_snapshot(directory: str, state: ProducerState, snapshots: dict[int, int], offset: int) -> None:
+    """Write the snapshot a segment begins with, while its content is known.
+
+    The batches it stands for may be deleted by retention; a truncation would then forget their producers.
+    """
+    try:
+        write_snapshot(directory, offset, state.snapshot())
+        snapshots[offset] = 0
+    except OSError as error:
+        logger.warning("cannot write %s: %s", snapshot_path(directory, offset), error)
 
 
 def forget_snapshot(directory: str, snapshots: dict[int, int], offset: int) -> None:
@@ -211,6 +225,9 @@ def _recover(
     while at < len(segments):
         segment = segments[at]
         later = segments[at + 1 :]
+        if at:
+            # Whatever is there was not read, and the crash may have damaged it.
+            _renew_snapshot(directory, state, snapshots, segment.base_offset)
         end, problem = _recover_segment(segment, state, epochs, recovery_point)
         if problem is not None:
             if any(other.size for other in later):

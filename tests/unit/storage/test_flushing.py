@@ -124,6 +124,18 @@ def test_a_region_keeps_its_file_open_and_no_longer(tmp_path: Path) -> None:
     assert open_descriptors(tmp_path) == 0
 
 
+def test_a_file_is_closed_even_after_the_module_lost_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the process ends: Python empties modules before it lets go of the last objects."""
+    (tmp_path / "file").touch()
+    file = files.OpenFile(str(tmp_path / "file"))
+    fd = file.fd
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "os", None)
+        del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
 def test_indexes_of_closed_segments_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = Residency(100)
     for module in ("segment", "offset_index", "time_index"):

@@ -19,6 +19,7 @@ from tests.unit.storage.log_building import (
     open_log,
 )
 
+from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.records.batch import decode_header
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log import Log, LogHint
@@ -281,6 +282,30 @@ def test_producers_are_known_after_a_crash(tmp_path: Path, recovery_point: int) 
     log = open_log(tmp_path / "log", clean=False, recovery_point=recovery_point)
     assert log.producer_state.snapshot() == known
     assert append(log, data(7, 0, 9)).duplicate
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("harm", ["missing", "damaged"])
+def test_a_lost_snapshot_is_written_again_before_its_batches_go(tmp_path: Path, clean: bool, harm: str) -> None:
+    """Lost snapshot, then retention, then truncation: what is left of the log no longer tells of the producer."""
+    log = open_log(tmp_path / "log")
+    append(log, data(7, 0, 0, count=6))
+    log.roll()
+    append_many(log, 2, 10, size=10)
+    log.close(clean=clean)
+    for path in (tmp_path / "log").glob("*.snapshot"):
+        if harm == "missing":
+            path.unlink()
+        else:
+            damage(path, 20, b"\xee")
+    log = open_log(tmp_path / "log", clean=clean)
+    log.delete_segments(log.segments[:1])
+    log.truncate_to(6)
+    assert log.log_end_offset == 6
+    with pytest.raises(BrokerError) as refused:
+        append(log, data(7, 0, 7))
+    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert append(log, data(7, 0, 0, count=6)).duplicate
 
 
 def test_what_was_cut_is_forgotten_by_producers_and_epochs(tmp_path: Path) -> None:

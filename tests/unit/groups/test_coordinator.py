@@ -9,6 +9,7 @@ import pytest
 from tests.unit.coordination.memory_log import MemoryLog
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.coordination.partitioning import OFFSETS_TOPIC, coordinator_partition, java_string_hash
 from tidelog.groups.coordinator import GroupCoordinator
 from tidelog.groups.core.messages import (
     Commit,
@@ -23,7 +24,6 @@ from tidelog.groups.core.messages import (
     Sync,
     Synced,
 )
-from tidelog.groups.partitioning import OFFSETS_TOPIC, coordinator_partition, java_string_hash
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode

@@ -16,8 +16,8 @@ from tests.unit.coordination.memory_log import MemoryLog
 
 from tidelog.api.context import RequestContext
 from tidelog.config.broker import BrokerConfig
+from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.groups.coordinator import GroupCoordinator
-from tidelog.groups.partitioning import OFFSETS_TOPIC
 from tidelog.metadata.image import BrokerImage, Endpoint, MetadataImage, PartitionState, TopicImage
 from tidelog.metadata.publisher import MetadataPublisher
 from tidelog.model.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` a group lives on: Kafka's rule, so that its files can be taken over."""
+"""Which partition of an internal topic a group or transactional id lives on: Kafka's rule, to take over its files."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.coordination.host import CoreHost, HostState
 from tidelog.coordination.log import CoordinatorLog
+from tidelog.coordination.partitioning import OFFSETS_TOPIC, coordinator_partition
 from tidelog.groups.core.messages import (
     Commit,
     DeleteOffsets,
@@ -33,7 +34,6 @@ from tidelog.groups.core.offsets import FetchedTopic
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.shard import GroupShard
 from tidelog.groups.core.state import ClassicGroupState
-from tidelog.groups.partitioning import OFFSETS_TOPIC, coordinator_partition
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.telemetry.logs import get_logger
 

@@ -21,8 +21,8 @@ from tidelog.controller.core.topics import NewTopic
 from tidelog.controller.producer_ids import ProducerIds
 from tidelog.controller.runner import Controller
 from tidelog.coordination.partition_log import PartitionLog
+from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.groups.coordinator import GroupCoordinator
-from tidelog.groups.partitioning import OFFSETS_TOPIC
 from tidelog.metadata.image import Endpoint
 from tidelog.model import limits
 from tidelog.model.ids import decode_topic_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tidelog.api.context import RequestContext
-from tidelog.groups.partitioning import OFFSETS_TOPIC
+from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 

@@ -1,0 +1,1 @@
+"""Decides and replays: states of transactions without input or output."""

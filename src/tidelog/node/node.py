@@ -101,7 +101,7 @@ class Node:
         config = self.config
         loop = asyncio.get_running_loop()
         directory = self._directory = LogDirectory.open(
-            Path(config.data_directory), node_id=config.node_id, cluster_id=None, now_ms=wall_clock_ms
+            Path(config.data_directory), node_id=config.node_id, cluster_id=config.cluster_id, now_ms=wall_clock_ms
         )
         budget = ByteBudget(
             config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else limits.NODE_IN_FLIGHT_BYTES_MAX

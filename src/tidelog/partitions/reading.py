@@ -44,6 +44,13 @@ class PartitionAnswer:
             self.partition.metrics.bytes_out += self.region.size
 
 
+def refuse_partition(error: BrokerError) -> PartitionAnswer:
+    """The answer for a partition this node does not hold."""
+    answer = PartitionAnswer(error.code)
+    answer.aborted_transactions = []
+    return answer
+
+
 def read_partition(
     partition: Partition, target: FetchTarget, isolation_level: int, max_bytes: int, min_one_batch: bool
 ) -> PartitionAnswer:
@@ -80,8 +87,7 @@ def read_partition(
                 ]
     except BrokerError as error:
         answer.error_code = error.code
-        if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
-            answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+        answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
     return answer
 
 

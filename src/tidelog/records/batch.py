@@ -59,6 +59,10 @@ class InvalidRecord(BrokerError):
         super().__init__(ErrorCode.INVALID_RECORD, message)
 
 
+class RejectedBatch(InvalidRecord):
+    """A batch that is whole and could be read, but may not be appended: Kafka then also tells where the log starts."""
+
+
 class BatchHeader(NamedTuple):
     """The fields in the order of the wire."""
 

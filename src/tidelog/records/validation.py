@@ -30,6 +30,7 @@ from tidelog.records.batch import (
     BatchHeader,
     CorruptBatch,
     InvalidRecord,
+    RejectedBatch,
     decode_header,
 )
 from tidelog.records.builder import assemble_batch, rewrite_header
@@ -112,18 +113,18 @@ def validate_produced(records: Buffer | None, rules: ProduceRules, *, now_ms: in
     if crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) != crc:
         raise CorruptBatch("The checksum of the batch is wrong.")
     if base_offset != 0:
-        raise InvalidRecord(f"The base offset of a produced batch must be 0, not {base_offset}.")
+        raise RejectedBatch(f"The base offset of a produced batch must be 0, not {base_offset}.")
     if count <= 0 or last_delta != count - 1:
-        raise InvalidRecord(f"A batch of {count} records whose last offset delta is {last_delta}.")
+        raise RejectedBatch(f"A batch of {count} records whose last offset delta is {last_delta}.")
     if attributes & (CONTROL_MASK | DELETE_HORIZON_MASK):
-        raise InvalidRecord("Clients may not write control records or delete horizons.")
+        raise RejectedBatch("Clients may not write control records or delete horizons.")
     if producer_id >= 0:
         if base_sequence < 0:
-            raise InvalidRecord(f"Sequence number {base_sequence} in a batch of producer {producer_id}.")
+            raise RejectedBatch(f"Sequence number {base_sequence} in a batch of producer {producer_id}.")
     elif attributes & TRANSACTIONAL_MASK:
-        raise InvalidRecord("A transactional batch without a producer id.")
+        raise RejectedBatch("A transactional batch without a producer id.")
     if compression == 0 and count * RECORD_SIZE_MIN > size - HEADER_SIZE:
-        raise InvalidRecord(f"{count} records do not fit into {size - HEADER_SIZE} bytes.")
+        raise RejectedBatch(f"{count} records do not fit into {size - HEADER_SIZE} bytes.")
     if attributes & TIMESTAMP_TYPE_MASK:
         raise BrokerError(ErrorCode.INVALID_TIMESTAMP, "Producers may not set the timestamp type to LogAppendTime.")
     latest_ms = now_ms + rules.timestamp_after_max_ms

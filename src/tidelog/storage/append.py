@@ -126,8 +126,8 @@ def append_as_leader(log: Log, records: Buffer, header: BatchHeader, leader_epoc
 
 
 def _answer_duplicate(log: Log, duplicate: AppendedBatch) -> AppendResult:
-    append_time_ms = duplicate.timestamp if log.stamps_append_time else NO_TIME
-    return AppendResult(duplicate.first_offset, duplicate.last_offset, append_time_ms, True)
+    # Kafka answers with the timestamp of the batch as append time here, whoever stamped it.
+    return AppendResult(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
 
 
 def _record_marker(log: Log, segment: Segment, marker: EndTransactionMarker, offset: int) -> None:

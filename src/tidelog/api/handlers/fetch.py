@@ -15,7 +15,7 @@ from tidelog.net.reply import Buffers, PendingReply
 from tidelog.partitions.delayed import DelayedFetch
 from tidelog.partitions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchTarget, TopicKey
 from tidelog.partitions.partition import Partition
-from tidelog.partitions.reading import PartitionAnswer, read_partition
+from tidelog.partitions.reading import PartitionAnswer, read_partition, refuse_partition
 from tidelog.protocol.hot_fetch import FetchRequest, decode_fetch, encode_fetch_response
 
 TOPIC_IDS_FROM_VERSION = 13
@@ -90,7 +90,7 @@ class _Fetch:
         for target in self._targets:
             partition = find(target.topic_key, target.partition)
             if partition is None:
-                answer = PartitionAnswer(partitions.missing(target.topic_key, target.partition).code)
+                answer = refuse_partition(partitions.missing(target.topic_key, target.partition))
             else:
                 answer = read_partition(partition, target, isolation_level, left_bytes, found_bytes == 0)
             if answer.error_code or answer.diverging_epoch is not None:

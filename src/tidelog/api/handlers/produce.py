@@ -12,6 +12,7 @@ from tidelog.net.reply import Buffers, CloseConnection, PendingReply
 from tidelog.partitions.delayed import DelayedProduce
 from tidelog.partitions.partition import Partition
 from tidelog.protocol.hot_produce import PartitionResult, decode_produce, encode_produce_response
+from tidelog.records.batch import RejectedBatch
 from tidelog.records.validation import RecordsRejected
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def handle_frame(context: RequestContext, frame: bytes | bytearray, position: in
         partitions = table.find_topic(name, topic_id)
         results: list[PartitionResult] = []
         for index, records in batches:
+            partition = None if partitions is None else partitions.get(index)
             try:
-                partition = None if partitions is None else partitions.get(index)
                 if partition is None:
                     raise table.missing(name if name is not None else topic_id or ZERO_TOPIC_ID, index)
                 if not -1 <= acks <= 1:
@@ -46,8 +47,7 @@ def handle_frame(context: RequestContext, frame: bytes | bytearray, position: in
             except BrokerError as error:
                 has_error = True
                 services.metrics.api(context.api_key, "Produce").count_error(error.code)
-                record_errors = error.record_errors if isinstance(error, RecordsRejected) else ()
-                result = PartitionResult(index, error.code, error_message=error.message, record_errors=record_errors)
+                result = _refusal(index, error, partition)
             results.append(result)
         answer.append((name, topic_id, results))
     if acks == 0:
@@ -58,6 +58,15 @@ def handle_frame(context: RequestContext, frame: bytes | bytearray, position: in
     if uncommitted:
         return _reply_when_committed(context, answer, uncommitted, timeout_ms)
     return [encode_produce_response(version, answer)]
+
+
+def _refusal(index: int, error: BrokerError, partition: Partition | None) -> PartitionResult:
+    result = PartitionResult(index, error.code, error_message=error.message)
+    if isinstance(error, RecordsRejected):
+        result.record_errors = error.record_errors
+    if partition is not None and isinstance(error, (RecordsRejected, RejectedBatch)):
+        result.log_start_offset = partition.log.log_start_offset
+    return result
 
 
 def _reply_when_committed(

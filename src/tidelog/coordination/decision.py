@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 R = TypeVar("R")
+_NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class Moment(NamedTuple):
@@ -33,13 +35,15 @@ class Release(NamedTuple):
 class Decision(Generic[R]):
     """The outcome of one request or one deadline; filled in by the core, carried out by the host."""
 
-    __slots__ = ("failures", "records", "released", "reply")
+    __slots__ = ("failures", "producer", "records", "released", "reply")
 
     def __init__(self, reply: R) -> None:
         self.reply: R = reply
         """For the caller; None from an operation that may park means "parked under the token it was given"."""
         self.records: list[Any] = []
         """Appended as one batch: all or none of them survive a crash."""
+        self.producer: tuple[int, int] = _NO_PRODUCER
+        """Id and epoch of the producer in whose transaction the records are written: they count when it commits."""
         self.released: list[Release] = []
         self.failures: list[Callable[[Decision[Any], ErrorCode, Moment], None]] = []
         """Run in order when the append fails: each puts the core's volatile part right and corrects the replies.

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from tidelog.coordination.core import CoordinatorCore
 from tidelog.coordination.decision import Decision, Moment, Release
-from tidelog.coordination.log import CoordinatorLog, LoadedBatch
+from tidelog.coordination.log import CoordinatorLog, LoadedBatch, Marker
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID
 from tidelog.runtime.clock import wall_clock_ms
@@ -110,6 +110,26 @@ class CoreHost(Generic[C]):
         finally:
             self._parked.pop(token, None)
 
+    def perform(self, decide: Callable[[Q, Moment], Decision[R]], request: Q) -> R:
+        """Decides `request` without waiting for the commit: for work that nobody is told of."""
+        self._check_active()
+        now = self._now()
+        decision = decide(request, now)
+        self._perform(decision, now)
+        return decision.reply
+
+    def end_transaction(self, marker: Marker) -> Awaitable[None] | None:
+        """Writes the marker and settles what its producer had written here; done when the result is, None for at once.
+
+        Raises BrokerError, with the log's own code, when it could not be written.
+        """
+        self._check_active()
+        self._end_offset = self._log.append_marker(marker, wall_clock_ms())
+        self.core.replay_end_transaction(marker.producer_id, marker.commit)
+        if self._log.high_watermark >= self._end_offset:
+            return None
+        return self._committed(self._end_offset)
+
     def _check_active(self) -> None:
         if self.state is HostState.LOADING:
             raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -126,7 +146,9 @@ class CoreHost(Generic[C]):
         if records:
             try:
                 encode = self.core.encode_record
-                end_offset = self._log.append([encode(record) for record in records], now.wall_ms)
+                producer_id, producer_epoch = decision.producer
+                encoded = [encode(record) for record in records]
+                end_offset = self._log.append(encoded, now.wall_ms, producer_id, producer_epoch)
             except BrokerError as error:
                 self._append_failed(decision, error, now)
             else:
@@ -134,7 +156,7 @@ class CoreHost(Generic[C]):
                 offset = end_offset - len(records)
                 replay = self.core.replay
                 for record in records:
-                    replay(record, offset, NO_PRODUCER_ID)
+                    replay(record, offset, producer_id)
                     offset += 1
         if decision.released:
             self._held_back.append((self._end_offset, decision.released))

@@ -18,6 +18,16 @@ class LoadedBatch(NamedTuple):
     """For a transaction marker: True committed, False aborted; None for a batch of data."""
 
 
+class Marker(NamedTuple):
+    """The end of a producer's transaction, as it is written to every partition that took part."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    """Of the transaction coordinator: a partition refuses markers of one that has been replaced."""
+
+
 class CoordinatorLog(Protocol):
     """The log of one partition of an internal topic that this node leads."""
 
@@ -43,6 +53,9 @@ class CoordinatorLog(Protocol):
         After the return the batch is in this node's log. It is committed when `high_watermark` has reached the
         returned offset; on a node alone that holds at once.
         """
+
+    def append_marker(self, marker: Marker, timestamp_ms: int) -> int:
+        """Ends a producer's transaction in this partition; the rest as for `append`."""
 
     def batches(self) -> Iterable[LoadedBatch]:
         """Every batch from the log's start, read in bounded pieces; the host pauses between them."""

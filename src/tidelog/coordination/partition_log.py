@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tidelog.coordination.batching import encode_batch, read_batches
-from tidelog.coordination.log import LoadedBatch
+from tidelog.coordination.log import LoadedBatch, Marker
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from tidelog.partitions.partition import Partition
+from tidelog.records.control import build_end_txn_marker
 
 READ_BYTES = 1024 * 1024
 """How much is read at a time when a core is loaded."""
@@ -46,14 +47,20 @@ class PartitionLog:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> int:
+        batch = encode_batch(records, timestamp_ms, producer_id, producer_epoch)
+        if len(batch) > self._partition.config.max_message_bytes:
+            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
+        return self._append(batch, timestamp_ms)
+
+    def append_marker(self, marker: Marker, timestamp_ms: int) -> int:
+        return self._append(build_end_txn_marker(**marker._asdict(), timestamp=timestamp_ms), timestamp_ms)
+
+    def _append(self, batch: bytes, timestamp_ms: int) -> int:
         partition = self._partition
         if partition.failure is not None:
             raise partition.failure
         if not partition.leader.has_enough_in_sync(partition.config.min_insync_replicas):
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        batch = encode_batch(records, timestamp_ms, producer_id, producer_epoch)
-        if len(batch) > partition.config.max_message_bytes:
-            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
         end_offset = partition.append_own(batch, timestamp_ms).last_offset + 1
         if partition.high_watermark < end_offset and self._on_commit is not None:
             partition.commit_waiters.append((end_offset, self))

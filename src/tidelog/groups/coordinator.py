@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidelog.coordination.host import CoreHost, HostState
-from tidelog.coordination.log import CoordinatorLog
+from tidelog.coordination.log import CoordinatorLog, Marker
 from tidelog.coordination.partitioning import OFFSETS_TOPIC, coordinator_partition
 from tidelog.groups.core.messages import (
     Commit,
@@ -29,6 +29,7 @@ from tidelog.groups.core.messages import (
     ListedGroup,
     Sync,
     Synced,
+    TransactionalCommit,
 )
 from tidelog.groups.core.offsets import FetchedTopic
 from tidelog.groups.core.settings import GroupSettings
@@ -212,6 +213,19 @@ class GroupCoordinator:
         """
         shard = self._shard_of(request.group_id)
         return shard.submit(shard.core.decide_commit, request)
+
+    def commit_transactional(self, request: TransactionalCommit) -> tuple[Sequence[ErrorCode], Awaitable[None] | None]:
+        """The same for offsets that count when the producer's transaction commits."""
+        _require_group_id(request.commit.group_id)
+        shard = self._shard_of(request.commit.group_id)
+        return shard.submit(shard.core.decide_transactional_commit, request)
+
+    def end_transaction(self, partition: int, marker: Marker) -> Awaitable[None] | None:
+        """Writes the end of a producer's transaction to a partition of the offsets topic and settles its offsets."""
+        shard = self._shards.get(partition) or self._take_on(partition)
+        if shard is None:
+            raise BrokerError(ErrorCode.NOT_COORDINATOR)
+        return shard.end_transaction(marker)
 
     def fetch_offsets(self, request: FetchOffsets) -> tuple[list[FetchedTopic], Awaitable[None] | None]:
         shard = self._shard_of(request.group_id)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tidelog.coordination.log import LoadedBatch
+from tidelog.coordination.log import LoadedBatch, Marker
 from tidelog.model.errors import BrokerError
 
 
 class MemoryLog:
     def __init__(self, *, commits_at_once: bool = True) -> None:
         self.batches_written: list[list[tuple[bytes, bytes | None]]] = []
+        self.producers: list[tuple[int, bool | None]] = []
+        """Of each batch: whose transaction it belongs to, and for a marker whether it commits."""
         self.commits_at_once = commits_at_once
         self.high_watermark = 0
         self.end_offset = 0
@@ -34,8 +36,17 @@ class MemoryLog:
         if self.refusal is not None:
             raise self.refusal
         assert records
-        self.batches_written.append(list(records))
-        self.end_offset += len(records)
+        return self._append(list(records), producer_id, None)
+
+    def append_marker(self, marker: Marker, timestamp_ms: int) -> int:
+        if self.refusal is not None:
+            raise self.refusal
+        return self._append([], marker.producer_id, marker.commit)
+
+    def _append(self, records: list[tuple[bytes, bytes | None]], producer_id: int, end_transaction: bool | None) -> int:
+        self.batches_written.append(records)
+        self.producers.append((producer_id, end_transaction))
+        self.end_offset += max(1, len(records))
         if self.commits_at_once:
             self.high_watermark = self.end_offset
         return self.end_offset
@@ -51,9 +62,10 @@ class MemoryLog:
 
     def batches(self) -> Iterator[LoadedBatch]:
         offset = 0
-        for batch in self.batches_written:
-            yield LoadedBatch([(offset + at, key, value) for at, (key, value) in enumerate(batch)])
-            offset += len(batch)
+        for batch, (producer_id, end_transaction) in zip(self.batches_written, self.producers, strict=True):
+            records = [(offset + at, key, value) for at, (key, value) in enumerate(batch)]
+            yield LoadedBatch(records, producer_id, end_transaction)
+            offset += max(1, len(batch))
 
     def watch(self, on_commit: Callable[[], None], on_lost: Callable[[], None]) -> None:
         self._on_commit, self._on_lost = on_commit, on_lost

@@ -118,6 +118,14 @@ class Commit(NamedTuple):
     """OffsetCommit 9 and later know GROUP_ID_NOT_FOUND; before it was ILLEGAL_GENERATION."""
 
 
+class TransactionalCommit(NamedTuple):
+    """Offsets that count when the producer's transaction commits."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: Commit
+
+
 class OffsetsToFetch(NamedTuple):
     topic: str
     partitions: Sequence[int]

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.groups.core.group import ClassicGroup
 from tidelog.groups.core.messages import Commit, DeleteOffsets, FetchedOffset, FetchOffsets
+from tidelog.groups.core.pending_offsets import PendingOffsets
 from tidelog.groups.core.records import CommittedOffset, OffsetCommitRecord
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.state import ClassicGroupState
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.model.ids import ZERO_TOPIC_ID
+from tidelog.model.ids import NO_PRODUCER_ID, ZERO_TOPIC_ID
 
 _S = ClassicGroupState
 METADATA_BYTES_MAX = 32767
@@ -22,15 +23,21 @@ FetchedTopic = tuple[str, bytes, list[FetchedOffset]]
 
 
 class OffsetStore:
-    """Every committed offset of one shard; changed by `replay` only."""
+    """Every committed offset of one shard, and those that wait for a transaction; changed by `replay` only."""
 
-    __slots__ = ("_by_group",)
+    __slots__ = ("_by_group", "pending")
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self.pending = PendingOffsets()
 
-    def replay(self, record: OffsetCommitRecord) -> None:
+    def replay(self, record: OffsetCommitRecord, log_offset: int = -1, producer_id: int = NO_PRODUCER_ID) -> None:
         group_id, topic, partition, committed = record
+        if producer_id != NO_PRODUCER_ID:
+            self.pending.add(producer_id, record, log_offset)
+            return
+        if self.pending and committed is not None:
+            self.pending.supersede((group_id, topic, partition), log_offset)
         if committed is not None:
             by_topic = self._by_group.get(group_id)
             if by_topic is None:
@@ -69,6 +76,21 @@ class OffsetStore:
 
     def __len__(self) -> int:
         return sum(len(partitions) for topics in self._by_group.values() for partitions in topics.values())
+
+
+def validate_transactional_commit(group: ClassicGroup | None, request: Commit) -> None:
+    """The same for a commit in a transaction, which need not say who it is from, and may come during a rebalance."""
+    if request.generation < 0 and (group is None or group.state is _S.EMPTY):
+        return
+    if group is None:
+        raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
+    if request.generation < 0 and not request.member_id and request.instance_id is None:
+        return
+    error = group.validate_member(request.member_id, request.instance_id)
+    if error is not ErrorCode.NONE:
+        raise BrokerError(error)
+    if request.generation != group.generation:
+        raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
 
 
 def validate_commit(group: ClassicGroup | None, request: Commit) -> None:
@@ -113,6 +135,8 @@ def decide_commit(request: Commit, now: Moment, settings: GroupSettings) -> Deci
 
 def fetch_offsets(store: OffsetStore, request: FetchOffsets) -> list[FetchedTopic]:
     by_topic = store.of_group(request.group_id)
+    if request.require_stable and store.pending:
+        return _fetch_stable(store, request)
     if request.topics is None:
         return [
             (topic, ZERO_TOPIC_ID, [_fetched(partition, committed) for partition, committed in partitions.items()])
@@ -124,6 +148,25 @@ def fetch_offsets(store: OffsetStore, request: FetchOffsets) -> list[FetchedTopi
         found = [_fetched(partition, committed.get(partition), topic_id) for partition in partitions]
         topics.append((topic, topic_id, found))
     return topics
+
+
+def _fetch_stable(store: OffsetStore, request: FetchOffsets) -> list[FetchedTopic]:
+    """Where an open transaction has offsets, the answer is that it must be asked for again."""
+    group_id = request.group_id
+    stable = fetch_offsets(store, request._replace(require_stable=False))
+    return [
+        (
+            topic,
+            topic_id,
+            [
+                FetchedOffset(found.partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+                if store.pending.has((group_id, topic, found.partition))
+                else found
+                for found in partitions
+            ],
+        )
+        for topic, topic_id, partitions in stable
+    ]
 
 
 def _fetched(partition: int, committed: CommittedOffset | None, topic_id: bytes = ZERO_TOPIC_ID) -> FetchedOffset:

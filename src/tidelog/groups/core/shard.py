@@ -29,6 +29,7 @@ from tidelog.groups.core.messages import (
     ListedGroup,
     Sync,
     Synced,
+    TransactionalCommit,
 )
 from tidelog.groups.core.rebalance import JOIN, SESSION, SYNC, Deadline, Rebalancer
 from tidelog.groups.core.records import (
@@ -41,6 +42,7 @@ from tidelog.groups.core.records import (
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.state import ClassicGroupState
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import NO_PRODUCER_ID
 
 _S = ClassicGroupState
 _CLEANUP: Deadline = ("cleanup", "", "")
@@ -108,6 +110,13 @@ class GroupShard:
             if member is not None:
                 self._rebalancer.keep_alive(group, member, now)
         return offsets.decide_commit(request, now, self._settings)
+
+    def decide_transactional_commit(self, request: TransactionalCommit, now: Moment) -> Decision[Sequence[ErrorCode]]:
+        """Offsets that wait for the end of the producer's transaction."""
+        offsets.validate_transactional_commit(self.groups.get(request.commit.group_id), request.commit)
+        decision = offsets.decide_commit(request.commit, now, self._settings)
+        decision.producer = (request.producer_id, request.producer_epoch)
+        return decision
 
     def fetch_offsets(self, request: FetchOffsets, _now: Moment) -> Decision[list[offsets.FetchedTopic]]:
         return Decision(offsets.fetch_offsets(self.offsets, request))
@@ -192,7 +201,7 @@ class GroupShard:
 
     def replay(self, record: GroupRecord, offset: int, producer_id: int) -> None:
         if type(record) is OffsetCommitRecord:
-            self.offsets.replay(record)
+            self.offsets.replay(record, offset, producer_id)
             if record.committed is not None and record.group_id not in self.groups:
                 self.groups[record.group_id] = ClassicGroup(record.group_id)
             return
@@ -206,7 +215,9 @@ class GroupShard:
         group.replay_stored(record.stored)
 
     def replay_end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Transactional offsets are not written yet, so no marker changes anything."""
+        for record, log_offset in self.offsets.pending.end(producer_id):
+            if committed:
+                self.replay(record, log_offset, NO_PRODUCER_ID)
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -244,7 +255,10 @@ class GroupShard:
 
     def _clean_up(self, now: Moment, decision: Decision[None]) -> None:
         """Expired offsets go, and with its last offset a group without members."""
+        waiting = self.offsets.pending.group_ids()
         for group_id, group in list(self.groups.items()):
+            if group_id in waiting:
+                continue
             kept = sum(len(partitions) for partitions in self.offsets.of_group(group_id).values())
             expired = offsets.expired_offsets(group, self.offsets, group_id, now, self._settings.offsets_retention_ms)
             decision.records.extend(expired)

@@ -84,7 +84,7 @@ def _decide_moving(metadata: TransactionMetadata, request: End, now: Moment) -> 
         return Decision(_repeated(metadata, request))
     if metadata.state is not _S.ONGOING and request.commit:
         return Decision(Ended(ErrorCode.INVALID_TXN_STATE))
-    next_producer_id = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
     if metadata.is_epoch_exhausted:
         next_producer_id = request.fresh_producer_id
         if next_producer_id == NO_PRODUCER_ID:

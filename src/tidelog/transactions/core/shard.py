@@ -7,11 +7,11 @@ prepared (`prepared_ids`), and is told when their markers are written (`decide_c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from tidelog.transactions.core import ending
 from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised, Listed
 from tidelog.transactions.core.metadata import NO_TIMESTAMP, TransactionMetadata, is_exhausted
@@ -118,7 +118,7 @@ class TransactionShard:
         decision.records.append(TransactionRecord(request.transactional_id, added))
         return decision
 
-    def verify_partitions(self, request: AddPartitions) -> dict[tuple[str, int], ErrorCode]:
+    def verify_partitions(self, request: AddPartitions) -> dict[TopicPartition, ErrorCode]:
         """Whether records may be written to these partitions in the producer's transaction; changes nothing."""
         metadata = self.transactions.get(request.transactional_id)
         error = _check_producer(metadata, request)
@@ -197,11 +197,6 @@ class TransactionShard:
             return filters.longer_than_ms < 0 or now.wall_ms - metadata.start_timestamp_ms > filters.longer_than_ms
 
         return Decision([Listed(name, metadata) for name, metadata in self.transactions.items() if is_wanted(metadata)])
-
-    def known_states(self, names: Collection[str]) -> tuple[list[str], list[str]]:
-        """The names of states among `names`, and the rest."""
-        values = {state.value for state in _S}
-        return [name for name in names if name in values], [name for name in names if name not in values]
 
     # -- the log -----------------------------------------------------------------------------------------------------
 

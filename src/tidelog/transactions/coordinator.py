@@ -1,0 +1,229 @@
+"""The transaction coordinator of this node: hosts the shards, hands out producer ids, sees every outcome through.
+
+An outcome is first written to the transaction log (prepared), and from then on it stands: markers go to every
+partition, as often as it takes, and only then is the next transaction of that id let in. On a node alone all of it
+happens before the answer to EndTxn; where something has to wait, the answer does not, and a task goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tidelog.coordination.host import CoreHost, HostState
+from tidelog.coordination.partitioning import TRANSACTIONS_TOPIC
+from tidelog.coordination.shards import OpenLog, Shards
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import TopicPartition
+from tidelog.telemetry.logs import get_logger
+from tidelog.transactions.completion import Completion
+from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised, Listed
+from tidelog.transactions.core.metadata import TransactionMetadata
+from tidelog.transactions.core.settings import TransactionSettings
+from tidelog.transactions.core.shard import TransactionShard
+from tidelog.transactions.markers import MarkerWriter
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
+    from tidelog.metadata.delta import MetadataDelta
+    from tidelog.metadata.image import MetadataImage
+
+logger = get_logger("tidelog.transactions")
+
+Shard = CoreHost[TransactionShard]
+SETTLE_SECONDS_MAX = 0.5
+"""How long a request waits for the outcome of the transaction before it; then CONCURRENT_TRANSACTIONS, and the client
+asks again."""
+
+
+class TransactionCoordinator:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        open_log: OpenLog,
+        count_partitions: Callable[[], int],
+        create_topic: Callable[[], Awaitable[object]],
+        coordinator_epoch: Callable[[int], int],
+        next_producer_id: Callable[[], Awaitable[int]],
+        markers: MarkerWriter,
+    ) -> None:
+        """`coordinator_epoch` is the leader epoch of a partition of the transaction log."""
+        self.settings = TransactionSettings.from_config(config)
+        self._coordinator_epoch = coordinator_epoch
+        self._next_producer_id = next_producer_id
+        self._markers = markers
+        self._shards: Shards[TransactionShard] = Shards(
+            TRANSACTIONS_TOPIC,
+            lambda: TransactionShard(self.settings),
+            open_log=open_log,
+            count_partitions=count_partitions,
+            create_topic=create_topic,
+            on_loaded=self._resume,
+        )
+        self._completing: dict[str, asyncio.Task[None]] = {}
+        self._rounds: list[asyncio.Task[None]] = []
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins to load every shard this node leads; returns at once."""
+        self._shards.refresh()
+        self._rounds = [
+            asyncio.ensure_future(self._every(self.settings.abort_interval_ms, self.abort_timed_out)),
+            asyncio.ensure_future(self._every(self.settings.expiry_interval_ms, self.expire_ids)),
+        ]
+
+    async def stop(self) -> None:
+        tasks = [*self._rounds, *self._completing.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._shards.stop()
+
+    async def loaded(self) -> None:
+        await self._shards.loaded()
+
+    def metadata_changed(self, _image: MetadataImage, delta: MetadataDelta) -> None:
+        """Subscribed after the partitions, which have by then what the image says."""
+        self._shards.metadata_changed(delta)
+
+    def _resume(self, partition: int, shard: Shard) -> None:
+        """A shard was loaded: outcomes that were decided before a crash are seen through."""
+        for transactional_id in shard.core.prepared_ids():
+            self._complete(partition, shard, transactional_id, is_committed=False)
+
+    async def partition_of(self, transactional_id: str) -> int:
+        """The partition of the transaction log that holds the id; creates the topic for the first id ever."""
+        return await self._shards.partition_of(transactional_id)
+
+    # -- producers ---------------------------------------------------------------------------------------------------
+
+    async def new_producer_id(self) -> int:
+        return await self._next_producer_id()
+
+    async def init(self, request: Init) -> Initialised:
+        partition, shard = self._shards.find(request.transactional_id)
+        reply: Initialised = await self._decide_with_id(shard, shard.core.decide_init, request)
+        if reply.prepared:
+            self._complete(partition, shard, request.transactional_id)
+        if reply.error is ErrorCode.CONCURRENT_TRANSACTIONS and await self._settled(request.transactional_id):
+            reply = await self._decide_with_id(shard, shard.core.decide_init, request)
+        return reply
+
+    async def _decide_with_id(self, shard: Shard, decide: Any, request: Any) -> Any:
+        """Decides, a second time with a fresh producer id if the first says it takes one; waits for the commit."""
+        reply, commit = shard.submit(decide, request)
+        if reply.needs_producer_id:
+            fresh = await self._next_producer_id()
+            reply, commit = shard.submit(decide, request._replace(fresh_producer_id=fresh))
+        if commit is not None:
+            try:
+                await commit
+            except BrokerError:
+                if reply.prepared:
+                    # It may still be committed, and then someone must see it through.
+                    partition, _ = self._shards.find(request.transactional_id)
+                    self._complete(partition, shard, request.transactional_id, is_committed=False)
+                raise
+        return reply
+
+    # -- partitions --------------------------------------------------------------------------------------------------
+
+    async def add_partitions(self, request: AddPartitions) -> ErrorCode:
+        _, shard = self._shards.find(request.transactional_id)
+        error = await shard.execute(shard.core.decide_add_partitions, request)
+        if error is ErrorCode.CONCURRENT_TRANSACTIONS and await self._settled(request.transactional_id):
+            error = await shard.execute(shard.core.decide_add_partitions, request)
+        return error
+
+    def submit_partitions(self, request: AddPartitions) -> tuple[ErrorCode, Awaitable[None] | None]:
+        """The same as it stands now, and what to wait for before acting on it; None for nothing."""
+        _, shard = self._shards.find(request.transactional_id)
+        return shard.submit(shard.core.decide_add_partitions, request)
+
+    def verify_partitions(self, request: AddPartitions) -> dict[TopicPartition, ErrorCode]:
+        """Whether the producer may write to the partitions in its transaction, by what is decided now."""
+        _, shard = self._shards.find(request.transactional_id)
+        if shard.state is HostState.LOADING:
+            raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return shard.core.verify_partitions(request)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    async def end(self, request: End) -> Ended:
+        partition, shard = self._shards.find(request.transactional_id)
+        reply: Ended = await self._decide_with_id(shard, shard.core.decide_end, request)
+        if reply.prepared:
+            self._complete(partition, shard, request.transactional_id)
+        return reply
+
+    def _complete(self, partition: int, shard: Shard, transactional_id: str, *, is_committed: bool = True) -> None:
+        """Sees a prepared outcome through: at once where nothing has to wait, otherwise in a task."""
+        if transactional_id in self._completing:
+            return
+        completion = Completion(
+            shard,
+            transactional_id,
+            self._markers,
+            coordinator_epoch=self._coordinator_epoch(partition),
+            is_committed=is_committed,
+        )
+        if completion.try_at_once():
+            return
+        task = asyncio.ensure_future(completion.run())
+        self._completing[transactional_id] = task
+        task.add_done_callback(lambda _: self._completing.pop(transactional_id, None))
+
+    async def _settled(self, transactional_id: str) -> bool:
+        """Waits a little for the outcome of the transaction before; False when it takes longer."""
+        task = self._completing.get(transactional_id)
+        if task is None:
+            return True
+        await asyncio.wait({task}, timeout=SETTLE_SECONDS_MAX)
+        return task.done()
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    async def _every(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            await work()
+
+    async def abort_timed_out(self) -> None:
+        for partition, shard in self._shards.active():
+            with suppress(BrokerError):
+                for transactional_id in await shard.execute(shard.core.decide_abort_timed_out, None):
+                    logger.info("transaction timed out", transactional_id=transactional_id)
+                    self._complete(partition, shard, transactional_id)
+
+    async def expire_ids(self) -> None:
+        for _, shard in self._shards.active():
+            with suppress(BrokerError):
+                await shard.execute(shard.core.decide_expire_ids, None)
+
+    # -- administration ----------------------------------------------------------------------------------------------
+
+    async def describe(self, transactional_id: str) -> TransactionMetadata | None:
+        _, shard = self._shards.find(transactional_id)
+        [described] = await shard.execute(shard.core.describe, (transactional_id,))
+        return described
+
+    async def list_transactions(self, filters: Filters) -> Sequence[Listed]:
+        if self._shards.is_loading:
+            raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        listed: list[Listed] = []
+        for _, shard in self._shards.active():
+            found = await shard.execute(shard.core.list_transactions, filters)
+            listed += found
+        return listed
+
+    def count_states(self) -> dict[str, int]:
+        """How many transactional ids of this node are in each state, for metrics."""
+        counts: dict[str, int] = {}
+        for _, shard in self._shards.active():
+            for metadata in shard.core.transactions.values():
+                counts[metadata.state.value] = counts.get(metadata.state.value, 0) + 1
+        return counts

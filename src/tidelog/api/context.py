@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tidelog.partitions.fetch_session import FetchSessionCache
     from tidelog.partitions.table import PartitionTable
     from tidelog.telemetry.metrics import NodeMetrics
+    from tidelog.transactions.coordinator import TransactionCoordinator
+    from tidelog.transactions.markers import MarkerWriter
 
 
 @dataclass(slots=True)
@@ -32,6 +34,9 @@ class Services:
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    markers: MarkerWriter
+    """Ends transactions in the partitions of this node."""
     metrics: NodeMetrics
     now_ms: Callable[[], int]
     """Wall clock, for timestamps that people see; never for measuring how long something took."""

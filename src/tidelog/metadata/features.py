@@ -5,13 +5,17 @@ the same point of the log.
 """
 
 METADATA_VERSION = "metadata.version"
+TRANSACTION_VERSION = "transaction.version"
+"""Level 2: producers that can do so get a new epoch with every transaction (KIP-890)."""
 
 SUPPORTED: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (7, 30),
+    TRANSACTION_VERSION: (0, 2),
 }
 """Lowest and highest level by name."""
 
 BOOTSTRAP: dict[str, int] = {
     METADATA_VERSION: 30,
+    TRANSACTION_VERSION: 2,
 }
 """Levels of a new cluster: those of Kafka 4.3, as far as they are supported here."""

@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from tidelog.controller.core.topics import NewTopic
 from tidelog.controller.producer_ids import ProducerIds
 from tidelog.controller.runner import Controller
 from tidelog.coordination.partition_log import PartitionLog
-from tidelog.coordination.partitioning import OFFSETS_TOPIC
+from tidelog.coordination.partitioning import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tidelog.groups.coordinator import GroupCoordinator
 from tidelog.metadata.image import Endpoint
 from tidelog.model import limits
@@ -38,6 +39,8 @@ from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics
+from tidelog.transactions.coordinator import TransactionCoordinator
+from tidelog.transactions.markers import LocalMarkers
 
 if TYPE_CHECKING:
     from tidelog.gateways.http.admin import AdminServer, Health
@@ -63,6 +66,7 @@ class Node:
         self._controller: Controller | None = None
         self._table: PartitionTable | None = None
         self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
         self._dispatcher: Dispatcher | None = None
         self._maintenance: Maintenance | None = None
         self._admin: AdminServer | None = None
@@ -138,6 +142,10 @@ class Node:
         controller.metadata.subscribe(table.apply)
         self._groups = groups = self._new_group_coordinator(controller, table)
         controller.metadata.subscribe(groups.metadata_changed)
+        producer_ids = ProducerIds(controller)
+        markers = LocalMarkers(table, groups.end_transaction)
+        self._transactions = transactions = self._new_transaction_coordinator(controller, table, producer_ids, markers)
+        controller.metadata.subscribe(transactions.metadata_changed)
         services = Services(
             node_id=config.node_id,
             cluster_id=directory.cluster_id,
@@ -146,8 +154,10 @@ class Node:
             controller=controller,
             partitions=table,
             fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots),
-            producer_ids=ProducerIds(controller),
+            producer_ids=producer_ids,
             groups=groups,
+            transactions=transactions,
+            markers=markers,
             metrics=self.metrics,
             now_ms=wall_clock_ms,
         )
@@ -155,6 +165,7 @@ class Node:
         self._maintenance = Maintenance(config, table, directory, self.metrics, self._workers, wall_clock_ms)
         self._maintenance.start()
         groups.start()
+        transactions.start()
         self.metrics.sample_partitions = table.sample
         for listener in self._listeners:
             await listener.serve(self._dispatcher.dispatch)
@@ -170,19 +181,24 @@ class Node:
         return endpoints
 
     def _new_group_coordinator(self, controller: Controller, table: PartitionTable) -> GroupCoordinator:
-        def open_log(index: int) -> PartitionLog | None:
-            partition = table.find_partition(OFFSETS_TOPIC, index)
-            return None if partition is None else PartitionLog(partition)
-
-        def count_partitions() -> int:
-            topic = controller.image.topics.get(OFFSETS_TOPIC)
-            return 0 if topic is None else len(topic.partitions)
-
         return GroupCoordinator(
             self.config,
-            open_log=open_log,
-            count_partitions=count_partitions,
+            open_log=partial(_open_log, table, OFFSETS_TOPIC),
+            count_partitions=partial(_count_partitions, controller, OFFSETS_TOPIC),
             create_topic=lambda: controller.ensure_topic(OFFSETS_TOPIC),
+        )
+
+    def _new_transaction_coordinator(
+        self, controller: Controller, table: PartitionTable, producer_ids: ProducerIds, markers: LocalMarkers
+    ) -> TransactionCoordinator:
+        return TransactionCoordinator(
+            self.config,
+            open_log=partial(_open_log, table, TRANSACTIONS_TOPIC),
+            count_partitions=partial(_count_partitions, controller, TRANSACTIONS_TOPIC),
+            create_topic=lambda: controller.ensure_topic(TRANSACTIONS_TOPIC),
+            coordinator_epoch=lambda index: table.require(TRANSACTIONS_TOPIC, index).leader_epoch,
+            next_producer_id=producer_ids.next_id,
+            markers=markers,
         )
 
     async def _start_admin(self) -> None:
@@ -230,6 +246,8 @@ class Node:
         await self._wait_for_answers()
         for listener in self._listeners:
             listener.close_connections()
+        if self._transactions is not None:
+            await self._transactions.stop()
         if self._groups is not None:
             await self._groups.stop()
         if self._dispatcher is not None:
@@ -254,3 +272,13 @@ class Node:
         # A start that failed before all logs were open has not changed what the last owner left.
         is_clean = self._table is not None or directory.clean_shutdown
         directory.close(clean=is_clean, broker_epoch=self._broker_epoch, high_watermarks=high_watermarks)
+
+
+def _open_log(table: PartitionTable, topic: str, index: int) -> PartitionLog | None:
+    partition = table.find_partition(topic, index)
+    return None if partition is None else PartitionLog(partition)
+
+
+def _count_partitions(controller: Controller, topic: str) -> int:
+    image = controller.image.topics.get(topic)
+    return 0 if image is None else len(image.partitions)

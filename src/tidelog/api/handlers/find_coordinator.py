@@ -1,11 +1,11 @@
-"""FindCoordinator: which node looks after a group; several keys at once from version 4 on."""
+"""FindCoordinator: which node looks after a group or a transactional id; several keys at once from version 4 on."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from tidelog.api.context import RequestContext
-from tidelog.coordination.partitioning import OFFSETS_TOPIC
+from tidelog.coordination.partitioning import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -45,15 +45,16 @@ async def _answer(context: RequestContext, key_type: int, key: str) -> Coordinat
 
 
 async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
-    if key_type == TRANSACTION:
-        raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This node has no transaction coordinator.")
-    if key_type != GROUP:
+    services = context.services
+    if key_type == GROUP:
+        name, index = OFFSETS_TOPIC, await services.groups.partition_of(key)
+    elif key_type == TRANSACTION:
+        name, index = TRANSACTIONS_TOPIC, await services.transactions.partition_of(key)
+    else:
         # Share groups, and key types that do not exist.
         raise BrokerError(ErrorCode.INVALID_REQUEST)
-    services = context.services
-    index = await services.groups.partition_of(key)
     image = services.metadata.image
-    topic = image.topics.get(OFFSETS_TOPIC)
+    topic = image.topics.get(name)
     partition = None if topic is None else topic.partitions.get(index)
     broker = None if partition is None or not image.is_live(partition.leader) else image.brokers[partition.leader]
     endpoint = None if broker is None else broker.endpoint(context.listener_name)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tidelog.api.context import RequestContext
+from tidelog.api.transactional_writes import check_produce
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply
@@ -16,12 +18,28 @@ from tidelog.records.batch import RejectedBatch
 from tidelog.records.validation import RecordsRejected
 
 if TYPE_CHECKING:
-    from tidelog.protocol.hot_produce import TopicResult
+    from tidelog.api.transactional_writes import Refusals
+    from tidelog.protocol.hot_produce import ProducedTopic, TopicResult
+
+_going_on: set[asyncio.Task[None]] = set()
+"""Produces that wait for the transaction coordinator; the loop itself holds tasks only weakly."""
 
 
 def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> Buffers | PendingReply | None:
+    transactional_id, acks, timeout_ms, topics = decode_produce(frame, position, context.version)
+    if transactional_id is None:
+        return _append(context, acks, timeout_ms, topics, None)
+    refused = check_produce(context, transactional_id, topics)
+    if isinstance(refused, Coroutine):
+        return _append_when_added(context, bytes(frame[position:]), refused)
+    return _append(context, acks, timeout_ms, topics, refused)
+
+
+def _append(
+    context: RequestContext, acks: int, timeout_ms: int, topics: Sequence[ProducedTopic], refused: Refusals | None
+) -> Buffers | PendingReply | None:
+    """`refused`: what a transaction does not allow; None outside of transactions."""
     version = context.version
-    _, acks, timeout_ms, topics = decode_produce(frame, position, version)
     services = context.services
     now_ms = services.now_ms()
     table = services.partitions
@@ -38,7 +56,11 @@ def handle_frame(context: RequestContext, frame: bytes | bytearray, position: in
                     raise table.missing(name if name is not None else topic_id or ZERO_TOPIC_ID, index)
                 if not -1 <= acks <= 1:
                     raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS)
-                appended = partition.append(records, acks=acks, api_version=version, now_ms=now_ms)
+                if refused and partition.topic_partition in refused:
+                    raise refused[partition.topic_partition]
+                appended = partition.append(
+                    records, acks=acks, api_version=version, now_ms=now_ms, transactional=refused is not None
+                )
                 result = PartitionResult(
                     index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset
                 )
@@ -67,6 +89,30 @@ def _refusal(index: int, error: BrokerError, partition: Partition | None) -> Par
     if partition is not None and isinstance(error, (RecordsRejected, RejectedBatch)):
         result.log_start_offset = partition.log.log_start_offset
     return result
+
+
+def _append_when_added(context: RequestContext, body: bytes, refused: Coroutine[Any, Any, Refusals]) -> PendingReply:
+    """Appends when the transaction coordinator has answered; later requests of the connection wait so long."""
+    reply = PendingReply()
+
+    async def go_on() -> None:
+        try:
+            # From the coordinator's answer to the append nothing else runs: what it allows is still allowed.
+            allowed = await refused
+            _, acks, timeout_ms, topics = decode_produce(body, 0, context.version)
+            result = _append(context, acks, timeout_ms, topics, allowed)
+        except CloseConnection as close:
+            context.connection.close(close.reason, close.detail)
+            return
+        if isinstance(result, PendingReply):
+            result.on_done(lambda done: reply.complete(done.buffers))
+        else:
+            reply.complete(result)
+
+    task = asyncio.ensure_future(go_on())
+    _going_on.add(task)
+    task.add_done_callback(_going_on.discard)
+    return reply
 
 
 def _reply_when_committed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from benchmarks.wire import Connection, NewRecord, build_batch
 from tests.faults.conftest import Node
 from tests.faults.load import read_log
 from tests.servers.topics import create_topic, fetch_bytes, produce_batch
+
+from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 
 KAFKA_STORAGE_ERROR = 56
 SIZE_MIB = 24
@@ -46,6 +49,16 @@ def write_until_full(connection: Connection, topic: str) -> int:
         assert answer.base_offset == written
         written += 1
     raise AssertionError("the disk never became full")
+
+
+def fill_the_rest(path: Path) -> None:
+    """Not a byte is left after this."""
+    with path.open("ab", buffering=0) as file:
+        try:
+            while file.write(bytes(1024)):
+                pass
+        except OSError as error:
+            assert error.errno == errno.ENOSPC  # noqa: PT017
 
 
 def test_writes_fail_reads_go_on_and_writes_come_back(node: Node, small_disk: Path) -> None:
@@ -88,13 +101,7 @@ def test_topics_cannot_be_made_on_a_full_disk_but_the_node_lives(node: Node, sma
     with Connection(node.port) as connection:
         topic = create_topic(connection, "full")
         written = write_until_full(connection, topic)
-        while True:
-            try:
-                (node.data / "filler").open("ab").write(bytes(4096))
-            except OSError:
-                break
-        from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
-
+        fill_the_rest(node.data / "filler")
         wanted = CreatableTopic(name="no-room", num_partitions=50, replication_factor=1)
         connection.call(CreateTopicsRequest(topics=[wanted]), 7)
         assert len(read_log(node.port, topic)) == written

@@ -7,10 +7,14 @@ import time
 
 import pytest
 from benchmarks.broker_process import wait_until
+from benchmarks.tidelog_node import spawn_tidelog
 from benchmarks.wire import Connection
 from tests.faults.conftest import Node
 from tests.faults.load import SteadyLoad, check_promises, read_log
 from tests.servers.topics import create_topic
+
+from tidelog.protocol.generated.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.protocol.generated.metadata import MetadataRequest
 
 
 def run_rounds(node: Node, *, rounds: int, idempotent: bool, seed: int, **settings: str) -> None:
@@ -57,8 +61,6 @@ def test_nothing_acknowledged_is_lost_over_many_rounds(node: Node, idempotent: b
 def test_a_kill_right_after_the_start(node: Node) -> None:
     """Half-made directories and files of a first start do not keep the next one from starting."""
     for delay_ms in (0, 20, 50, 80, 120, 160, 200, 260):
-        from benchmarks.tidelog_node import spawn_tidelog
-
         broker = spawn_tidelog(node.directory, node.port)
         time.sleep(delay_ms / 1000)
         broker.kill()
@@ -73,9 +75,6 @@ def test_topics_and_configs_outlive_a_kill(node: Node) -> None:
         names = [create_topic(connection, partitions=3, configs={"retention.ms": "77777"}) for _ in range(20)]
     node.kill()
     node.start()
-    from tidelog.protocol.generated.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-    from tidelog.protocol.generated.metadata import MetadataRequest
-
     with Connection(node.port) as connection:
         listed = {
             topic.name: len(topic.partitions) for topic in connection.call(MetadataRequest(topics=None), 9).topics

@@ -12,7 +12,7 @@ from benchmarks.tidelog_node import serve_command, serve_environment
 from benchmarks.wire import Connection
 from tests.faults.conftest import Node
 from tests.faults.load import SteadyLoad, check_promises, read_log
-from tests.servers.topics import create_topic
+from tests.servers.topics import create_topic, fetch_request
 
 STOP_SECONDS_MAX = 5.0
 
@@ -40,8 +40,6 @@ def test_a_stop_does_not_wait_for_clients_that_wait(node: Node) -> None:
     node.start()
     with Connection(node.port) as connection, Connection(node.port) as waiting:
         topic = create_topic(connection, "waits")
-        from tests.servers.topics import fetch_request
-
         waiting.send_frame(waiting.frame(1, 11, fetch_request(topic, 0, max_wait_ms=60_000).encode(11)))
         assert node.running.stop(20) < STOP_SECONDS_MAX
     assert node.running.process.returncode == 0

@@ -48,7 +48,7 @@ class AppendResult(NamedTuple):
     base_offset: int
     last_offset: int
     log_append_time_ms: int
-    """-1 unless the topic stamps records itself."""
+    """-1 unless the topic stamps records itself; of a duplicate, the largest timestamp of the batch in the log."""
     duplicate: bool
     """The batch was in the log already; the offsets are those of the first time."""
 
@@ -73,7 +73,7 @@ def append_as_leader(log: Log, records: Buffer, header: BatchHeader, leader_epoc
                 transactional=attributes & TRANSACTIONAL_MASK != 0,
             )
             if duplicate is not None:
-                return _answer_duplicate(log, duplicate)
+                return _answer_duplicate(duplicate)
     append_time_ms = NO_TIME
     if log.stamps_append_time:
         records, header = restamp_log_append_time(records, header, now_ms)
@@ -125,7 +125,7 @@ def append_as_leader(log: Log, records: Buffer, header: BatchHeader, leader_epoc
     return AppendResult(base_offset, last_offset, append_time_ms, False)
 
 
-def _answer_duplicate(log: Log, duplicate: AppendedBatch) -> AppendResult:
+def _answer_duplicate(duplicate: AppendedBatch) -> AppendResult:
     # Kafka answers with the timestamp of the batch as append time here, whoever stamped it.
     return AppendResult(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
 

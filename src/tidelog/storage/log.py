@@ -343,8 +343,8 @@ class Log:
         self.segments.append(new)
         self.active_segment = new
         self._directory_unsynced = True
-        if old.size == 0:
-            # Nothing was ever written under the old name.
+        if old.size == 0 and old is not self.segments[0]:
+            # Nothing is under the old name; only the first says something, where the log begins.
             self.segments.remove(old)
             old.delete()
         return new

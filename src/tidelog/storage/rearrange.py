@@ -57,15 +57,17 @@ def truncate_to(log: Log, offset: int) -> None:
         truncate_fully_and_start_at(log, offset)
         return
     try:
-        while log.segments[-1].base_offset > offset or (
-            len(log.segments) > 1 and log.segments[-1].base_offset == offset
-        ):
+        while log.segments[-1].base_offset > offset:
             log.segments.pop().delete()
         active = log.segments[-1]
         removed_from = active.truncate_to(offset)
         end = offset if removed_from is None else min(offset, max(removed_from, active.base_offset))
         _become_end(log, end)
         _rebuild_producers(log, end)
+        if active.find_end() < end:
+            # Compaction took the batches before the end, and files could not tell it from an earlier one. The name of a
+            # new segment does: otherwise a restart would give out offsets for the second time.
+            log.roll()
     except OSError as error:
         raise StorageFailure(f"{log.topic_partition} cannot be truncated: {error}") from error
 

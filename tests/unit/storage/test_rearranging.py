@@ -80,6 +80,44 @@ def test_truncating_below_the_first_segment_begins_again(tmp_path: Path) -> None
     assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (50, 50, 1)
 
 
+@pytest.mark.parametrize("ending", ["closed", "crashed", "crashed with a torn batch"])
+@pytest.mark.parametrize(("target", "left"), [(30, [(0, 9)]), (25, [(0, 9)]), (10, [(0, 9)]), (5, []), (0, [])])
+def test_truncating_into_a_gap_gives_out_no_offset_twice(
+    tmp_path: Path, target: int, left: list[tuple[int, int]], ending: str
+) -> None:
+    """Only [0, 10) and [30, 40) are left of what was written: no batch ends at 25 or 30."""
+    log = open_log(tmp_path / "log")
+    for offset in (0, 30):
+        log.append_as_follower(batch_of(10, base_offset=offset))
+    log.truncate_to(target)
+    end = log.log_end_offset
+    assert end == (0 if target == 5 else target)
+    assert offsets_of(log) == left
+    if ending == "crashed with a torn batch":
+        append(log, batch_of(10))
+        crash(log)
+        os.truncate(log.active_segment.path, log.active_segment.size - 1)
+    else:
+        log.close(clean=ending == "closed")
+    log = open_log(tmp_path / "log", clean=ending == "closed")
+    assert (log.log_start_offset, log.log_end_offset) == (0, end)
+    assert append(log, batch_of(10)).base_offset == end
+    assert offsets_of(log) == [*left, (end, end + 9)]
+
+
+def test_truncating_in_a_gap_twice(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    for offset in (0, 30):
+        log.append_as_follower(batch_of(10, base_offset=offset))
+    for target in (28, 20, 12):
+        log.truncate_to(target)
+        assert log.log_end_offset == target
+        crash(log)
+        log = open_log(tmp_path / "log", clean=False)
+        assert log.log_end_offset == target
+    assert [segment.base_offset for segment in log.segments] == [0, 12]
+
+
 def test_truncating_takes_back_epochs_and_producers(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", segment_bytes=2 * len(data(7, 0, 0)))
     for number in range(6):

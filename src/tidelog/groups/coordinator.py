@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from tidelog.coordination.host import CoreHost, HostState
 from tidelog.coordination.log import CoordinatorLog, Marker
 from tidelog.coordination.partitioning import OFFSETS_TOPIC, coordinator_partition
+from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, DescribedConsumerGroup, HeartbeatReply
+from tidelog.groups.core.consumer.state import ConsumerGroupState
 from tidelog.groups.core.messages import (
     Commit,
     DeleteOffsets,
@@ -58,6 +60,7 @@ class GroupCoordinator:
         open_log: OpenLog,
         count_partitions: Callable[[], int],
         create_topic: Callable[[], Awaitable[object]],
+        image: MetadataImage,
     ) -> None:
         """`count_partitions` gives 0 while the offsets topic does not exist; `create_topic` brings it about."""
         self.settings = GroupSettings.from_config(config)
@@ -65,6 +68,7 @@ class GroupCoordinator:
         self._open_log = open_log
         self._count_partitions = count_partitions
         self._create_topic = create_topic
+        self._image = image
         self._shards: dict[int, Shard] = {}
         self._loading: set[asyncio.Task[None]] = set()
         self._cleaning: set[asyncio.Task[None]] = set()
@@ -100,8 +104,13 @@ class GroupCoordinator:
             if shard is None or shard.state is HostState.CLOSED:
                 self._take_on(partition)
 
-    def metadata_changed(self, _image: MetadataImage, delta: MetadataDelta) -> None:
+    def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Subscribed after the partitions, which have by then what the image says."""
+        self._image = image
+        changed = {topic.name for topic in (*delta.topics_created, *delta.topics_deleted)}
+        changed.update(delta.partitions_changed)
+        for shard in self._shards.values():
+            shard.core.consumers.change_metadata(image, changed)
         if any(topic.name == OFFSETS_TOPIC for topic in (*delta.topics_created, *delta.topics_deleted)) or (
             OFFSETS_TOPIC in delta.partitions_changed
         ):
@@ -118,6 +127,7 @@ class GroupCoordinator:
             return None
         name = f"{OFFSETS_TOPIC}-{partition}"
         shard = CoreHost(GroupShard(self.settings), log, name=name, commit_timeout_ms=self._commit_timeout_ms)
+        shard.core.consumers.image = self._image
         self._shards[partition] = shard
         if log.is_empty:
             shard.activate()
@@ -199,6 +209,11 @@ class GroupCoordinator:
             return ErrorCode.NONE, None
         return shard.submit(shard.core.decide_heartbeat, request)
 
+    def consumer_heartbeat(self, request: ConsumerHeartbeat) -> tuple[HeartbeatReply, Awaitable[None] | None]:
+        """The answer, and what to wait for before giving it; None for nothing."""
+        shard = self._shard_of(request.group_id)
+        return shard.submit(shard.core.decide_consumer_heartbeat, request)
+
     async def leave(self, request: Leave) -> Left:
         _require_group_id(request.group_id)
         shard = self._shard_of(request.group_id)
@@ -257,6 +272,18 @@ class GroupCoordinator:
                 described.append(DescribedGroup(group_id, "", error.code, error.message))
         return described
 
+    async def describe_consumer_groups(self, group_ids: Sequence[str]) -> list[DescribedConsumerGroup]:
+        described: list[DescribedConsumerGroup] = []
+        for group_id in group_ids:
+            try:
+                _require_group_id(group_id)
+                shard = self._shard_of(group_id)
+                groups = await shard.execute(shard.core.describe_consumer_groups, (group_id,))
+                described += groups
+            except BrokerError as error:
+                described.append(DescribedConsumerGroup(group_id, error=error.code, error_message=error.message))
+        return described
+
     async def delete_groups(self, group_ids: Sequence[str]) -> list[tuple[str, ErrorCode]]:
         results: list[tuple[str, ErrorCode]] = []
         for group_id in dict.fromkeys(group_ids):
@@ -270,10 +297,13 @@ class GroupCoordinator:
 
     def count_groups(self) -> dict[str, int]:
         """How many groups of this node are in each state, for metrics."""
-        counts = {state.value: 0 for state in ClassicGroupState if state is not ClassicGroupState.DEAD}
+        states = (*ClassicGroupState, *ConsumerGroupState)
+        counts = {state.value: 0 for state in states if state.value != ClassicGroupState.DEAD.value}
         for shard in self._shards.values():
             for group in shard.core.groups.values():
-                counts[group.state.value] = counts.get(group.state.value, 0) + 1
+                counts[group.state.value] += 1
+            for consumers in shard.core.consumers.groups.values():
+                counts[consumers.state.value] += 1
         return counts
 
 

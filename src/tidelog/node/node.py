@@ -31,7 +31,6 @@ from tidelog.net.budget import ByteBudget
 from tidelog.net.listener import Listener, ListenError
 from tidelog.node.errors import NodeStartError
 from tidelog.partitions.fetch_session import FetchSessionCache
-from tidelog.partitions.flushing import TimedExecutor
 from tidelog.partitions.maintenance import Maintenance
 from tidelog.partitions.table import PartitionTable
 from tidelog.runtime.clock import monotonic_s, wall_clock_ms
@@ -103,7 +102,6 @@ class Node:
 
     async def _start(self) -> None:
         config = self.config
-        loop = asyncio.get_running_loop()
         directory = self._directory = LogDirectory.open(
             Path(config.data_directory), node_id=config.node_id, cluster_id=config.cluster_id, now_ms=wall_clock_ms
         )
@@ -135,10 +133,11 @@ class Node:
             config=config,
             directory=directory,
             metrics=self.metrics,
-            executor=TimedExecutor(self._workers, loop, self.metrics.fsync),
+            workers=self._workers,
         )
-        table.load(controller.image)
+        await table.load(controller.image)
         self._table = table
+        controller.metadata.prepare_with(table.prepare)
         controller.metadata.subscribe(table.apply)
         self._groups = groups = self._new_group_coordinator(controller, table)
         controller.metadata.subscribe(groups.metadata_changed)
@@ -186,6 +185,7 @@ class Node:
             open_log=partial(_open_log, table, OFFSETS_TOPIC),
             count_partitions=partial(_count_partitions, controller, OFFSETS_TOPIC),
             create_topic=lambda: controller.ensure_topic(OFFSETS_TOPIC),
+            image=controller.image,
         )
 
     def _new_transaction_coordinator(

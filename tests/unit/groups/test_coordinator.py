@@ -60,6 +60,7 @@ class OffsetsTopic:
             open_log=self.open,
             count_partitions=lambda: len(self.logs),
             create_topic=self.create,
+            image=MetadataImage(),
         )
 
 

@@ -93,6 +93,7 @@ class Caller:
             open_log=lambda partition: self.logs[partition],
             count_partitions=lambda: 2 if OFFSETS_TOPIC in self.image.topics else 0,
             create_topic=create,
+            image=self.image,
         )
         self.services = SimpleNamespace(groups=self.groups, metadata=metadata)
 

@@ -12,7 +12,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 
 from tidelog.groups.core.messages import JoinedMember, Protocols
-from tidelog.groups.core.records import StoredGroup, StoredMember
+from tidelog.groups.core.records import GroupMetadataRecord, StoredGroup, StoredMember
 from tidelog.groups.core.state import TRANSITIONS, ClassicGroupState
 from tidelog.model.errors import ErrorCode
 
@@ -164,6 +164,25 @@ class ClassicGroup:
     @property
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is _S.EMPTY
+
+    @property
+    def is_forgotten_without_offsets(self) -> bool:
+        return self.state is _S.EMPTY and not self.pending_members
+
+    def tombstones(self) -> list[GroupMetadataRecord]:
+        return [GroupMetadataRecord(self.group_id, None)]
+
+    def expiry_start_ms(self) -> int | None:
+        """When the time of the group's offsets began; -1 for their own commit, None while nothing may expire."""
+        if self.protocol_type is None:
+            return -1
+        if self.state is _S.EMPTY:
+            return self.state_timestamp_ms
+        return None if self.state is not _S.STABLE or self.subscribed_topics is None else -1
 
     @property
     def is_forgettable(self) -> bool:

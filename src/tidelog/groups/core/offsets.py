@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tidelog.coordination.decision import Decision, Moment
+from tidelog.groups.core.consumer.group import ConsumerGroup
 from tidelog.groups.core.group import ClassicGroup
 from tidelog.groups.core.messages import Commit, DeleteOffsets, FetchedOffset, FetchOffsets
 from tidelog.groups.core.pending_offsets import PendingOffsets
@@ -181,10 +182,10 @@ def _is_other_topic(committed: bytes, asked: bytes) -> bool:
 
 
 def decide_delete_offsets(
-    group: ClassicGroup, store: OffsetStore, request: DeleteOffsets
+    group: ClassicGroup | ConsumerGroup, store: OffsetStore, request: DeleteOffsets
 ) -> Decision[list[tuple[str, list[tuple[int, ErrorCode]]]]]:
     """Offsets of topics that the group still reads stay."""
-    if group.state is not _S.EMPTY and not group.uses_consumer_protocol:
+    if not group.is_empty and not group.uses_consumer_protocol:
         raise BrokerError(ErrorCode.NON_EMPTY_GROUP)
     results: list[tuple[str, list[tuple[int, ErrorCode]]]] = []
     decision = Decision(results)
@@ -201,22 +202,19 @@ def decide_delete_offsets(
 
 
 def expired_offsets(
-    group: ClassicGroup | None, store: OffsetStore, group_id: str, now: Moment, retention_ms: int
+    group: ClassicGroup | ConsumerGroup, store: OffsetStore, group_id: str, now: Moment, retention_ms: int
 ) -> list[OffsetCommitRecord]:
     """Tombstones for what is past its time.
 
     The time runs from when a group with members became empty, and from the commit itself for offsets of a group that
     never had members or for topics that a stable group no longer reads.
     """
-    since_ms = -1
-    if group is not None and group.protocol_type is not None:
-        if group.state is _S.EMPTY:
-            since_ms = group.state_timestamp_ms
-        elif group.state is not _S.STABLE or group.subscribed_topics is None:
-            return []
+    since_ms = group.expiry_start_ms()
+    if since_ms is None:
+        return []
 
     def is_expired(topic: str, committed: CommittedOffset) -> bool:
-        if group is not None and group.is_subscribed_to(topic):
+        if group.is_subscribed_to(topic):
             return False
         if committed.expire_timestamp_ms >= 0:
             return now.wall_ms >= committed.expire_timestamp_ms

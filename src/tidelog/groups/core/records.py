@@ -14,10 +14,13 @@ from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
 from tidelog.codec.varint import MalformedVarint, decode_unsigned_varint, encode_unsigned_varint
+from tidelog.groups.core.consumer.records import ConsumerGroupRecord
 from tidelog.model.ids import ZERO_TOPIC_ID
 
 OFFSET_COMMIT_KEYS = (0, 1)
 GROUP_METADATA_KEY = 2
+CONSUMER_GROUP_KEYS = frozenset({3, 5, 6, 7, 8, 16})
+"""Written and read by `consumer/encoding.py`."""
 VALUE_VERSION_MAX = 4
 
 
@@ -66,7 +69,7 @@ class GroupMetadataRecord(NamedTuple):
     """None is a tombstone: the group is gone."""
 
 
-GroupRecord = OffsetCommitRecord | GroupMetadataRecord
+GroupRecord = OffsetCommitRecord | GroupMetadataRecord | ConsumerGroupRecord
 
 _I16 = Struct(">h")
 _I32 = Struct(">i")
@@ -83,10 +86,13 @@ _LEGACY_NO_TIMESTAMP = -1
 
 
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    if type(record) is OffsetCommitRecord:
+    if isinstance(record, OffsetCommitRecord):
         committed = record.committed
         return _encode_offset_key(record), None if committed is None else _encode_offset_value(committed)
-    assert type(record) is GroupMetadataRecord
+    if not isinstance(record, GroupMetadataRecord):
+        from tidelog.groups.core.consumer import encoding
+
+        return encoding.encode(record)
     group = record.group_id.encode()
     key = _KIND_AND_LENGTH.pack(GROUP_METADATA_KEY, len(group)) + group
     return key, None if record.stored is None else _encode_group_value(record.stored)
@@ -110,6 +116,10 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
             if length < 0 or end > len(key):
                 raise ValueError("the group id reaches beyond the key of its record")
             return GroupMetadataRecord(group_id, None if value is None else _decode_group_value(value))
+        if kind in CONSUMER_GROUP_KEYS:
+            from tidelog.groups.core.consumer import encoding
+
+            return encoding.decode(kind, key, value)
     except (StructError, MalformedVarint, UnicodeDecodeError) as error:
         raise ValueError(f"damaged group record: {error}") from error
     return None

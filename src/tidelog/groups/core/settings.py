@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,29 @@ class GroupSettings:
     offset_metadata_max_bytes: int = 4096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     offsets_retention_check_interval_ms: int = 600_000
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_max_size: int = 2**31 - 1
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """The first is used when no member names one."""
+    consumer_migration_policy: str = "bidirectional"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        return self.consumer_migration_policy in ("upgrade", "bidirectional")
+
+    @property
+    def allows_downgrade(self) -> bool:
+        return self.consumer_migration_policy in ("downgrade", "bidirectional")
+
+    def session_timeout_ms(self, overrides: Mapping[str, str] | None) -> int:
+        """Of members of a consumer group with these settings of its own."""
+        own = None if overrides is None else overrides.get("consumer.session.timeout.ms")
+        return self.consumer_session_timeout_ms if own is None else int(own)
+
+    def heartbeat_interval_ms(self, overrides: Mapping[str, str] | None) -> int:
+        own = None if overrides is None else overrides.get("consumer.heartbeat.interval.ms")
+        return self.consumer_heartbeat_interval_ms if own is None else int(own)
 
     @classmethod
     def from_config(cls, config: BrokerConfig) -> GroupSettings:
@@ -35,4 +59,9 @@ class GroupSettings:
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
             offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+            consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+            consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            consumer_max_size=config.group_consumer_max_size,
+            consumer_assignors=config.group_consumer_assignors,
+            consumer_migration_policy=config.group_consumer_migration_policy,
         )

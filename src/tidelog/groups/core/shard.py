@@ -12,7 +12,11 @@ from collections.abc import Collection, Sequence
 from tidelog.coordination.deadlines import DeadlineQueue
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.groups.core import joining, membership, offsets
-from tidelog.groups.core.group import ClassicGroup
+from tidelog.groups.core.consumer.group import ConsumerGroup
+from tidelog.groups.core.consumer.groups import DOWNGRADE, MEMBER_DEADLINES, REBALANCE, ConsumerGroups
+from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, DescribedConsumerGroup, HeartbeatReply
+from tidelog.groups.core.consumer.records import GroupEpochRecord
+from tidelog.groups.core.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from tidelog.groups.core.messages import (
     UNKNOWN_MEMBER_ID,
     Commit,
@@ -47,6 +51,7 @@ from tidelog.model.ids import NO_PRODUCER_ID
 _S = ClassicGroupState
 _CLEANUP: Deadline = ("cleanup", "", "")
 CLASSIC = "classic"
+CONSUMER = "consumer"
 
 
 class GroupShard:
@@ -59,20 +64,43 @@ class GroupShard:
         self._settings = settings
         self._deadlines: DeadlineQueue[Deadline] = DeadlineQueue()
         self._rebalancer = Rebalancer(settings, self._deadlines)
+        self.consumers = ConsumerGroups(settings, self._deadlines, self._rebalancer, self.groups)
+        """The groups of the consumer protocol; `groups` has the classic ones."""
 
     # -- membership --------------------------------------------------------------------------------------------------
 
     def decide_join(self, request: Join, token: int, now: Moment) -> Decision[Joined | None]:
+        consumer = self.consumers.get(request.group_id)
+        if consumer is not None and consumer.members:
+            return self.consumers.decide_join(consumer, request, now)
         group = self.groups.get(request.group_id)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER_ID:
                 return Decision(Joined(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
             group = self.groups[request.group_id] = ClassicGroup(request.group_id)
         decision = joining.decide_join(group, request, token, now, self._settings, self._rebalancer)
+        if consumer is not None:
+            self._replace_empty(consumer, request, decision)
         self._maybe_forget(group)
         return decision
 
+    def _replace_empty(self, consumer: ConsumerGroup, request: Join, decision: Decision[Joined | None]) -> None:
+        """A consumer group that all have left gives way to a classic one; its offsets stay."""
+        decision.records[:0] = consumer.tombstones()
+
+        def stay(failed: Decision[Joined | None], error: ErrorCode, _: Moment) -> None:
+            self.groups.pop(request.group_id, None)
+            failed.reply = Joined(error, request.member_id)
+
+        decision.failures.append(stay)
+
+    def decide_consumer_heartbeat(self, request: ConsumerHeartbeat, now: Moment) -> Decision[HeartbeatReply]:
+        return self.consumers.decide_heartbeat(request, now)
+
     def decide_sync(self, request: Sync, token: int, now: Moment) -> Decision[Synced | None]:
+        consumer = self.consumers.get(request.group_id)
+        if consumer is not None:
+            return self.consumers.decide_sync(consumer, request, now)
         group = self.groups.get(request.group_id)
         if group is None:
             return Decision(Synced(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -81,10 +109,16 @@ class GroupShard:
     def decide_heartbeat(self, request: Heartbeat, now: Moment) -> Decision[ErrorCode]:
         group = self.groups.get(request.group_id)
         if group is None:
+            consumer = self.consumers.get(request.group_id)
+            if consumer is not None:
+                return self.consumers.decide_classic_heartbeat(consumer, request, now)
             return Decision(ErrorCode.UNKNOWN_MEMBER_ID)
         return membership.decide_heartbeat(group, request, now, self._rebalancer)
 
     def decide_leave(self, request: Leave, now: Moment) -> Decision[Left]:
+        consumer = self.consumers.get(request.group_id)
+        if consumer is not None:
+            return self.consumers.decide_classic_leave(consumer, request, now)
         group = self.groups.get(request.group_id)
         if group is None:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
@@ -104,7 +138,11 @@ class GroupShard:
 
     def decide_commit(self, request: Commit, now: Moment) -> Decision[Sequence[ErrorCode]]:
         group = self.groups.get(request.group_id)
-        offsets.validate_commit(group, request)
+        consumer = self.consumers.get(request.group_id) if group is None else None
+        if consumer is not None:
+            self.consumers.validate_commit(consumer, request, now)
+        else:
+            offsets.validate_commit(group, request)
         if group is not None:
             member = group.members.get(request.member_id)
             if member is not None:
@@ -113,18 +151,25 @@ class GroupShard:
 
     def decide_transactional_commit(self, request: TransactionalCommit, now: Moment) -> Decision[Sequence[ErrorCode]]:
         """Offsets that wait for the end of the producer's transaction."""
-        offsets.validate_transactional_commit(self.groups.get(request.commit.group_id), request.commit)
+        consumer = self.consumers.get(request.commit.group_id)
+        if consumer is not None:
+            self.consumers.validate_commit(consumer, request.commit, now, is_transactional=True)
+        else:
+            offsets.validate_transactional_commit(self.groups.get(request.commit.group_id), request.commit)
         decision = offsets.decide_commit(request.commit, now, self._settings)
         decision.producer = (request.producer_id, request.producer_epoch)
         return decision
 
     def fetch_offsets(self, request: FetchOffsets, _now: Moment) -> Decision[list[offsets.FetchedTopic]]:
+        consumer = self.consumers.get(request.group_id)
+        if consumer is not None:
+            self.consumers.validate_fetch(consumer, request)
         return Decision(offsets.fetch_offsets(self.offsets, request))
 
     def decide_delete_offsets(
         self, request: DeleteOffsets, _now: Moment
     ) -> Decision[list[tuple[str, list[tuple[int, ErrorCode]]]]]:
-        group = self.groups.get(request.group_id)
+        group = self.groups.get(request.group_id) or self.consumers.get(request.group_id)
         if group is None:
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND)
         return offsets.decide_delete_offsets(group, self.offsets, request)
@@ -142,14 +187,14 @@ class GroupShard:
         results: list[tuple[str, ErrorCode]] = []
         decision = Decision(results)
         for group_id in group_ids:
-            group = self.groups.get(group_id)
+            group = self.groups.get(group_id) or self.consumers.get(group_id)
             if group is None:
                 results.append((group_id, ErrorCode.GROUP_ID_NOT_FOUND))
-            elif group.state is not _S.EMPTY:
+            elif not group.is_empty:
                 results.append((group_id, ErrorCode.NON_EMPTY_GROUP))
             else:
                 decision.records.extend(self.offsets.tombstones(group_id))
-                decision.records.append(GroupMetadataRecord(group_id, None))
+                decision.records.extend(group.tombstones())
                 results.append((group_id, ErrorCode.NONE))
         return decision
 
@@ -159,14 +204,23 @@ class GroupShard:
         """Filters are (states, types), compared without regard to case; an empty one lets everything through."""
         states = {state.strip().lower() for state in filters[0]}
         types = {kind.strip().lower() for kind in filters[1]}
-        if types and CLASSIC not in types:
-            return Decision([])
-        listed = [
-            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
-            for group in self.groups.values()
-            if not states or group.state.value.lower() in states
-        ]
-        return Decision(listed)
+        listed: list[ListedGroup] = []
+        if not types or CLASSIC in types:
+            listed += [
+                ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
+                for group in self.groups.values()
+            ]
+        if not types or CONSUMER in types:
+            listed += [
+                ListedGroup(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, CONSUMER)
+                for group in self.consumers.groups.values()
+            ]
+        return Decision([group for group in listed if not states or group.state.lower() in states])
+
+    def describe_consumer_groups(
+        self, group_ids: Sequence[str], _now: Moment
+    ) -> Decision[list[DescribedConsumerGroup]]:
+        return Decision([self.consumers.describe(group_id) for group_id in group_ids])
 
     def describe_groups(self, group_ids: Sequence[str], _now: Moment) -> Decision[list[DescribedGroup]]:
         return Decision([self._describe(group_id) for group_id in group_ids])
@@ -174,7 +228,8 @@ class GroupShard:
     def _describe(self, group_id: str) -> DescribedGroup:
         group = self.groups.get(group_id)
         if group is None:
-            message = f"Group {group_id} not found."
+            is_other = self.consumers.get(group_id) is not None
+            message = f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found."
             return DescribedGroup(group_id, _S.DEAD.value, ErrorCode.GROUP_ID_NOT_FOUND, message)
         is_stable = group.state is _S.STABLE
         members = [
@@ -200,12 +255,16 @@ class GroupShard:
     # -- the log -----------------------------------------------------------------------------------------------------
 
     def replay(self, record: GroupRecord, offset: int, producer_id: int) -> None:
-        if type(record) is OffsetCommitRecord:
+        if isinstance(record, OffsetCommitRecord):
             self.offsets.replay(record, offset, producer_id)
             if record.committed is not None and record.group_id not in self.groups:
-                self.groups[record.group_id] = ClassicGroup(record.group_id)
+                self._keep_for_offsets(record.group_id)
             return
-        assert type(record) is GroupMetadataRecord
+        if not isinstance(record, GroupMetadataRecord):
+            self.consumers.replay(record)
+            if type(record) is GroupEpochRecord and record.value is None and self.offsets.of_group(record.group_id):
+                self._keep_for_offsets(record.group_id)
+            return
         if record.stored is None:
             self.groups.pop(record.group_id, None)
             return
@@ -213,6 +272,11 @@ class GroupShard:
         if group is None:
             group = self.groups[record.group_id] = ClassicGroup(record.group_id)
         group.replay_stored(record.stored)
+
+    def _keep_for_offsets(self, group_id: str) -> None:
+        """Whoever has offsets is a group, if only a classic one without members."""
+        if group_id not in self.groups and self.consumers.get(group_id) is None:
+            self.groups[group_id] = ClassicGroup(group_id)
 
     def replay_end_transaction(self, producer_id: int, committed: bool) -> None:
         for record, log_offset in self.offsets.pending.end(producer_id):
@@ -232,38 +296,62 @@ class GroupShard:
             if len(group.members) > self._settings.max_size:
                 # The limit was lowered: in the new round the last to come back are turned away.
                 self._rebalancer.prepare_rebalance(group, now, decision)
+        self.consumers.begin_deadlines(now)
         self._schedule_cleanup(now)
         return decision
 
     def decide_deadlines(self, now: Moment) -> Decision[None]:
         decision = Decision(None)
+        expired: dict[str, list[tuple[str, str]]] = {}
+        ready: list[str] = []
         for kind, group_id, member_id in self._deadlines.pop_due(now.ticks_ms):
             if kind == "cleanup":
                 self._clean_up(now, decision)
                 continue
             group = self.groups.get(group_id)
             if group is None:
+                if kind in MEMBER_DEADLINES:
+                    expired.setdefault(group_id, []).append((kind, member_id))
+                elif kind == DOWNGRADE:
+                    ready.append(group_id)
                 continue
-            if kind == SESSION:
+            if kind == REBALANCE:
+                self._begin_as_classic(group, now, decision)
+            elif kind == SESSION:
                 self._rebalancer.expire_session(group, member_id, now, decision)
                 self._maybe_forget(group)
             elif kind == JOIN:
                 self._rebalancer.expire_join(group, now, decision)
             elif kind == SYNC:
                 self._rebalancer.expire_sync(group, now, decision)
+        for group_id, due in expired.items():
+            self.consumers.decide_expired(group_id, due, now, decision)
+        for group_id in ready:
+            # Who leaves in this very decision leaves first; the group follows when that is in the log.
+            if group_id not in expired:
+                self.consumers.decide_downgrade(group_id, now, decision)
         return decision
+
+    def _begin_as_classic(self, group: ClassicGroup, now: Moment, decision: Decision[None]) -> None:
+        """The group was a consumer group a moment ago."""
+        for member in group.members.values():
+            self._rebalancer.keep_alive(group, member, now)
+        if group.state is _S.STABLE:
+            self._rebalancer.prepare_rebalance(group, now, decision)
 
     def _clean_up(self, now: Moment, decision: Decision[None]) -> None:
         """Expired offsets go, and with its last offset a group without members."""
         waiting = self.offsets.pending.group_ids()
-        for group_id, group in list(self.groups.items()):
+        everyone: list[ClassicGroup | ConsumerGroup] = [*self.groups.values(), *self.consumers.groups.values()]
+        for group in everyone:
+            group_id = group.group_id
             if group_id in waiting:
                 continue
             kept = sum(len(partitions) for partitions in self.offsets.of_group(group_id).values())
             expired = offsets.expired_offsets(group, self.offsets, group_id, now, self._settings.offsets_retention_ms)
             decision.records.extend(expired)
-            if len(expired) == kept and group.state is _S.EMPTY and not group.pending_members:
-                decision.records.append(GroupMetadataRecord(group_id, None))
+            if len(expired) == kept and group.is_forgotten_without_offsets:
+                decision.records.extend(group.tombstones())
         self._schedule_cleanup(now)
 
     def _schedule_cleanup(self, now: Moment) -> None:

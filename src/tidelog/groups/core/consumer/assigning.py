@@ -1,0 +1,111 @@
+"""What follows from a change in a group: a new epoch, topics found for patterns, a new target assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidelog.coordination.decision import Moment
+from tidelog.groups.core.consumer.assignors import ASSIGNORS, AssignedMember
+from tidelog.groups.core.consumer.draft import Draft
+from tidelog.groups.core.consumer.group import ConsumerGroup
+from tidelog.groups.core.consumer.patterns import matching_topics
+from tidelog.groups.core.consumer.records import (
+    CurrentRecord,
+    GroupEpoch,
+    GroupEpochRecord,
+    PatternRecord,
+    ResolvedPattern,
+    Subscription,
+    SubscriptionRecord,
+    TargetEpoch,
+    TargetEpochRecord,
+    TargetRecord,
+)
+from tidelog.metadata.image import MetadataImage
+
+
+def refresh_epoch(draft: Draft, image: MetadataImage, now: Moment, *, has_changed: bool) -> None:
+    """Gives the group a new epoch if a subscription has changed, or a topic that it reads."""
+    if not has_changed and not draft.group.is_metadata_stale:
+        return
+    _resolve_patterns(draft, image, now)
+    group = draft.group
+    found = metadata_hash(group.subscribed_topics(), image)
+    if has_changed or found != group.metadata_hash:
+        draft.add(GroupEpochRecord(group.group_id, GroupEpoch(group.epoch + 1, found)))
+    else:
+        group.is_metadata_stale = False
+
+
+def _resolve_patterns(draft: Draft, image: MetadataImage, now: Moment) -> None:
+    group = draft.group
+    for pattern in [pattern for pattern in group.patterns if pattern not in group.pattern_users]:
+        draft.add(PatternRecord(group.group_id, pattern, None))
+    for pattern in group.pattern_users:
+        known = group.patterns.get(pattern)
+        if known is not None and not group.is_metadata_stale:
+            continue
+        topics = matching_topics(pattern, image.topics)
+        if known is None or known.topics != topics:
+            draft.add(PatternRecord(group.group_id, pattern, ResolvedPattern(topics, image.offset, now.wall_ms)))
+
+
+def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
+    """Differs when one of the topics comes, goes, is made anew or grows; 0 when none exists."""
+    from hashlib import blake2b
+
+    parts = []
+    for name in sorted(topics):
+        topic = image.topics.get(name)
+        if topic is not None:
+            parts.append(b"%s %d;" % (topic.topic_id, len(topic.partitions)))
+    if not parts:
+        return 0
+    return int.from_bytes(blake2b(b"".join(parts), digest_size=8).digest(), "big", signed=True)
+
+
+def refresh_target(draft: Draft, image: MetadataImage, default_assignor: str, now: Moment) -> None:
+    """Makes a new assignment if the group has a newer epoch than the last one."""
+    group = draft.group
+    if group.epoch <= group.target_epoch:
+        return
+    counts: dict[bytes, int] = {}
+    topic_ids: dict[tuple[tuple[str, ...], str | None], tuple[bytes, ...]] = {}
+    members: dict[str, AssignedMember] = {}
+    for member_id, subscription in group.members.items():
+        key = (subscription.topics, subscription.pattern)
+        if key not in topic_ids:
+            topic_ids[key] = tuple(subscribed_ids(group, subscription, image))
+            counts.update((topic_id, 0) for topic_id in topic_ids[key])
+        members[member_id] = AssignedMember(topic_ids[key], subscription.instance_id)
+    for topic_id in counts:
+        counts[topic_id] = len(image.topics_by_id[topic_id].partitions)
+    assignor = ASSIGNORS[group.preferred_assignor(default_assignor)]
+    for member_id, partitions in assignor(members, counts, group.targets).items():
+        if group.targets.get(member_id) != partitions:
+            draft.add(TargetRecord(group.group_id, member_id, partitions))
+    draft.add(TargetEpochRecord(group.group_id, TargetEpoch(group.epoch, now.wall_ms)))
+
+
+def subscribed_ids(group: ConsumerGroup, subscription: Subscription, image: MetadataImage) -> list[bytes]:
+    """Of the topics that exist, in the order of their names."""
+    topics = image.topics
+    return [topics[name].topic_id for name in sorted(group.topics_of(subscription)) if name in topics]
+
+
+def remove_member(draft: Draft, member_id: str) -> None:
+    group_id = draft.group.group_id
+    draft.add(CurrentRecord(group_id, member_id, None))
+    draft.add(TargetRecord(group_id, member_id, None))
+    draft.add(SubscriptionRecord(group_id, member_id, None))
+
+
+def replace_member(draft: Draft, old_id: str, new_id: str) -> None:
+    """A static member came back under a new id: it has its place and its partitions, but no epoch yet."""
+    group = draft.group
+    subscription, target = group.members[old_id], group.target_of(old_id)
+    current = group.current_of(old_id)._replace(epoch=0, previous_epoch=0)
+    remove_member(draft, old_id)
+    draft.add(SubscriptionRecord(group.group_id, new_id, subscription))
+    draft.add(TargetRecord(group.group_id, new_id, target))
+    draft.add(CurrentRecord(group.group_id, new_id, current))

@@ -1,0 +1,249 @@
+"""A consumer group: its epochs, its members, what each should own and what each does own.
+
+Changed by `replay` only, which takes the records in any order that compaction may leave them in. Three numbers tell how
+far everybody is: the group's epoch grows when something changed, the target's epoch is that of the latest assignment, a
+member's epoch is that of the assignment it has come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from tidelog.groups.core.consumer.records import (
+    ConsumerGroupRecord,
+    CurrentAssignment,
+    CurrentRecord,
+    GroupEpoch,
+    GroupEpochRecord,
+    Partitions,
+    PatternRecord,
+    ResolvedPattern,
+    Subscription,
+    SubscriptionRecord,
+    TargetEpoch,
+    TargetEpochRecord,
+    TargetRecord,
+)
+from tidelog.groups.core.consumer.state import ConsumerGroupState, MemberState
+
+V = TypeVar("V")
+_S = ConsumerGroupState
+NEW_MEMBER = CurrentAssignment()
+NO_PARTITIONS: Partitions = {}
+
+
+class ConsumerGroup:
+    __slots__ = (
+        "classic_protocols",
+        "current",
+        "epoch",
+        "group_id",
+        "is_metadata_stale",
+        "members",
+        "metadata_hash",
+        "owners",
+        "pattern_users",
+        "patterns",
+        "static_members",
+        "target_epoch",
+        "targets",
+        "topic_readers",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.target_epoch = 0
+        """At most `epoch`."""
+        self.members: dict[str, Subscription] = {}
+        self.current: dict[str, CurrentAssignment] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.patterns: dict[str, ResolvedPattern] = {}
+        self.owners: dict[tuple[bytes, int], str] = {}
+        """Who reads a partition, or has yet to say that it no longer does."""
+        self.static_members: dict[str, str] = {}
+        """Instance id to member id."""
+        self.topic_readers: dict[str, int] = {}
+        """How many members name a topic."""
+        self.pattern_users: dict[str, int] = {}
+        self.classic_protocols: dict[str, int] = {}
+        """How many members offer a protocol; None of them for a group without classic members."""
+        self.is_metadata_stale = True
+        """Topics may have changed since the group's epoch was written. Not in the log: loading begins with a look."""
+
+    def copy(self) -> ConsumerGroup:
+        """To try records on: the values are shared, since nobody changes them."""
+        other = ConsumerGroup.__new__(ConsumerGroup)
+        for name in ConsumerGroup.__slots__:
+            value = getattr(self, name)
+            setattr(other, name, dict(value) if type(value) is dict else value)
+        return other
+
+    # -- what follows from it ----------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return _S.EMPTY
+        if self.epoch > self.target_epoch:
+            return _S.ASSIGNING
+        if all(self.is_reconciled(member_id) for member_id in self.members):
+            return _S.STABLE
+        return _S.RECONCILING
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def is_forgotten_without_offsets(self) -> bool:
+        return not self.members
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return True
+
+    def expiry_start_ms(self) -> int | None:
+        """The time of an offset begins with its commit, unless the group reads the topic."""
+        return -1
+
+    def is_reconciled(self, member_id: str) -> bool:
+        current = self.current.get(member_id, NEW_MEMBER)
+        return current.state is MemberState.STABLE and current.epoch == self.target_epoch
+
+    def current_of(self, member_id: str) -> CurrentAssignment:
+        return self.current.get(member_id, NEW_MEMBER)
+
+    def target_of(self, member_id: str) -> Partitions:
+        return self.targets.get(member_id, NO_PARTITIONS)
+
+    def topics_of(self, subscription: Subscription) -> tuple[str, ...] | set[str]:
+        """What a member wants to read, by name and by pattern."""
+        resolved = None if subscription.pattern is None else self.patterns.get(subscription.pattern)
+        if resolved is None or not resolved.topics:
+            return subscription.topics
+        return {*subscription.topics, *resolved.topics}
+
+    def subscribed_topics(self) -> set[str]:
+        topics = set(self.topic_readers)
+        for pattern in self.pattern_users:
+            resolved = self.patterns.get(pattern)
+            if resolved is not None:
+                topics.update(resolved.topics)
+        return topics
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.topic_readers or any(
+            topic in self.patterns[pattern].topics for pattern in self.pattern_users if pattern in self.patterns
+        )
+
+    @property
+    def classic_member_count(self) -> int:
+        return sum(subscription.classic is not None for subscription in self.members.values())
+
+    @property
+    def has_only_classic_members(self) -> bool:
+        return bool(self.members) and all(member.classic is not None for member in self.members.values())
+
+    def preferred_assignor(self, default: str) -> str:
+        """The one that most members ask for."""
+        votes: dict[str, int] = {}
+        for subscription in self.members.values():
+            if subscription.assignor is not None:
+                votes[subscription.assignor] = votes.get(subscription.assignor, 0) + 1
+        return max(sorted(votes), key=votes.__getitem__, default=default)
+
+    def has_unreleased_target(self, member_id: str) -> bool:
+        """Whether others still own something that the member is to get."""
+        owned = self.current_of(member_id).owned
+        return any(
+            partition not in owned.get(topic_id, ()) and (topic_id, partition) in self.owners
+            for topic_id, partitions in self.target_of(member_id).items()
+            for partition in partitions
+        )
+
+    def tombstones(self) -> Iterator[ConsumerGroupRecord]:
+        """Ends the group; the record of the group itself is the last."""
+        for member_id in self.current:
+            yield CurrentRecord(self.group_id, member_id, None)
+        for member_id in self.targets:
+            yield TargetRecord(self.group_id, member_id, None)
+        yield TargetEpochRecord(self.group_id, None)
+        for member_id in self.members:
+            yield SubscriptionRecord(self.group_id, member_id, None)
+        for pattern in self.patterns:
+            yield PatternRecord(self.group_id, pattern, None)
+        yield GroupEpochRecord(self.group_id, None)
+
+    # -- the log -----------------------------------------------------------------------------------------------------
+
+    def replay(self, record: ConsumerGroupRecord) -> None:
+        if isinstance(record, CurrentRecord):
+            self._replay_current(record)
+        elif isinstance(record, TargetRecord):
+            _put(self.targets, record.member_id, record.value)
+        elif isinstance(record, SubscriptionRecord):
+            self._replay_subscription(record)
+        elif isinstance(record, GroupEpochRecord):
+            self.epoch, self.metadata_hash = record.value or GroupEpoch(0)
+            self.is_metadata_stale = False
+        elif isinstance(record, TargetEpochRecord):
+            self.target_epoch = (record.value or TargetEpoch(0)).epoch
+        else:
+            _put(self.patterns, record.pattern, record.value)
+
+    def _replay_current(self, record: CurrentRecord) -> None:
+        member_id = record.member_id
+        owners = self.owners
+        before = self.current.get(member_id)
+        if before is not None:
+            for owned in (before.owned, before.revoking):
+                for topic_id, partitions in owned.items():
+                    for partition in partitions:
+                        # While a log is loaded, another member's newer record may already have taken it.
+                        if owners.get((topic_id, partition)) == member_id:
+                            del owners[topic_id, partition]
+        _put(self.current, member_id, record.value)
+        if record.value is not None:
+            for owned in (record.value.owned, record.value.revoking):
+                for topic_id, partitions in owned.items():
+                    for partition in partitions:
+                        owners[topic_id, partition] = member_id
+
+    def _replay_subscription(self, record: SubscriptionRecord) -> None:
+        before = self.members.get(record.member_id)
+        if before is not None:
+            self._count(before, -1)
+            if before.instance_id is not None and self.static_members.get(before.instance_id) == record.member_id:
+                del self.static_members[before.instance_id]
+        _put(self.members, record.member_id, record.value)
+        if record.value is not None:
+            self._count(record.value, 1)
+            if record.value.instance_id is not None:
+                self.static_members[record.value.instance_id] = record.member_id
+
+    def _count(self, subscription: Subscription, by: int) -> None:
+        for topic in subscription.topics:
+            _add(self.topic_readers, topic, by)
+        if subscription.pattern is not None:
+            _add(self.pattern_users, subscription.pattern, by)
+        if subscription.classic is not None:
+            for name in {name for name, _ in subscription.classic.protocols}:
+                _add(self.classic_protocols, name, by)
+
+
+def _put(values: dict[str, V], key: str, value: V | None) -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
+
+
+def _add(counts: dict[str, int], key: str, by: int) -> None:
+    count = counts.get(key, 0) + by
+    if count == 0:
+        del counts[key]
+    else:
+        counts[key] = count

@@ -1,0 +1,399 @@
+"""All consumer groups of a shard: puts requests to them, keeps their deadlines, moves groups between the protocols.
+
+A group id stands for a classic group or a consumer group, never for both; `replay` keeps it so. Deadlines are not taken
+back when what they are for is over: whoever is called looks whether there is still something to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from tidelog.coordination.deadlines import DeadlineQueue
+from tidelog.coordination.decision import Decision, Moment
+from tidelog.groups.core.consumer import classic_members, heartbeats, migration
+from tidelog.groups.core.consumer.draft import Draft
+from tidelog.groups.core.consumer.group import ConsumerGroup
+from tidelog.groups.core.consumer.heartbeats import World, as_partitions
+from tidelog.groups.core.consumer.messages import (
+    ConsumerHeartbeat,
+    DescribedConsumer,
+    DescribedConsumerGroup,
+    HeartbeatReply,
+)
+from tidelog.groups.core.consumer.records import (
+    ConsumerGroupRecord,
+    CurrentAssignment,
+    GroupEpochRecord,
+)
+from tidelog.groups.core.consumer.state import MemberState
+from tidelog.groups.core.consumer.validation import validate_heartbeat
+from tidelog.groups.core.group import ClassicGroup
+from tidelog.groups.core.joining import CLIENT_ID_CHARACTERS_IN_MEMBER_ID_MAX
+from tidelog.groups.core.messages import (
+    Commit,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Sync,
+    Synced,
+)
+from tidelog.groups.core.rebalance import JOIN, SESSION, SYNC, Deadline, Rebalancer
+from tidelog.groups.core.records import GroupMetadataRecord
+from tidelog.groups.core.settings import EMPTY_GROUP_RETRY_MS, GroupSettings
+from tidelog.metadata.image import MetadataImage
+from tidelog.model.errors import BrokerError, ErrorCode
+
+REVOKE = "revoke"
+"""A member has had its time to give up partitions."""
+REJOIN = "rejoin"
+"""A classic member has had its time to join again."""
+FETCH_ASSIGNMENT = "fetch-assignment"
+"""A classic member has had its time to sync."""
+DOWNGRADE = "downgrade"
+"""Only classic members are left: the group becomes a classic one."""
+REBALANCE = "rebalance"
+"""A group has become a classic one: its members are to join."""
+MEMBER_DEADLINES = frozenset({SESSION, REVOKE, REJOIN, FETCH_ASSIGNMENT})
+
+
+class ConsumerGroups:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        deadlines: DeadlineQueue[Deadline],
+        rebalancer: Rebalancer,
+        classic: dict[str, ClassicGroup],
+    ) -> None:
+        self.groups: dict[str, ConsumerGroup] = {}
+        self.image = MetadataImage()
+        """The topics as this node knows them; replaced with `change_metadata`."""
+        self._settings = settings
+        self._deadlines = deadlines
+        self._rebalancer = rebalancer
+        self._classic = classic
+
+    def get(self, group_id: str) -> ConsumerGroup | None:
+        return self.groups.get(group_id)
+
+    def _world(self, now: Moment) -> World:
+        return World(self.image, self._settings, now)
+
+    # -- members -----------------------------------------------------------------------------------------------------
+
+    def decide_heartbeat(self, request: ConsumerHeartbeat, now: Moment) -> Decision[HeartbeatReply]:
+        validate_heartbeat(request, self._settings.consumer_assignors)
+        group = self.groups.get(request.group_id)
+        if request.member_epoch < 0:
+            return self._decide_leave(group, request, now)
+        decision = Decision(HeartbeatReply(request.member_id, request.member_epoch))
+        if group is not None:
+            draft = Draft(group)
+        elif request.member_epoch == 0:
+            draft = self._begin(request.group_id, now, decision)
+        else:
+            raise self._not_found(request.group_id)
+        member_id, current, reply = heartbeats.heartbeat(draft, request, self._world(now))
+        self._keep_alive(request.group_id, member_id, self._session_timeout_ms(request.group_id), now)
+        if draft.records:
+            self._maybe_limit_revocation(draft, member_id, current, now)
+        decision.reply = reply
+        decision.records += draft.records
+        return decision
+
+    def _begin(self, group_id: str, now: Moment, decision: Decision[HeartbeatReply]) -> Draft:
+        """A group that is new, or was a classic one until now."""
+        classic = self._classic.get(group_id)
+        draft = Draft(ConsumerGroup(group_id), is_new=True)
+        if classic is None:
+            return draft
+        if classic.members:
+            for record in migration.upgrade_records(classic, self._settings, self.image, now):
+                draft.add(record)
+            self._release_classic(classic, now, decision)
+        if classic.is_recorded:
+            decision.records.append(GroupMetadataRecord(group_id, None))
+        return draft
+
+    def _release_classic(self, classic: ClassicGroup, now: Moment, decision: Decision[HeartbeatReply]) -> None:
+        """Whoever waits for a round that will not end begins again, in the group as it is then."""
+        for member in classic.members.values():
+            decision.release(classic.park_join(member, None), Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            decision.release(member.sync_token, Synced(ErrorCode.REBALANCE_IN_PROGRESS))
+            member.sync_token = None
+            self._rebalancer.keep_alive(classic, member, now)
+
+        def refuse(failed: Decision[HeartbeatReply], error: ErrorCode, _: Moment) -> None:
+            failed.reply = failed.reply._replace(error=error)
+
+        decision.failures.append(refuse)
+
+    def _decide_leave(
+        self, group: ConsumerGroup | None, request: ConsumerHeartbeat, now: Moment
+    ) -> Decision[HeartbeatReply]:
+        if group is None:
+            raise self._not_found(request.group_id)
+        draft = Draft(group)
+        decision = Decision(heartbeats.leave(draft, request, self._world(now)))
+        decision.records += draft.records
+        self._maybe_downgrade(draft.group, now)
+        return decision
+
+    def _not_found(self, group_id: str) -> BrokerError:
+        if group_id in self._classic:
+            return BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+    # -- classic members ---------------------------------------------------------------------------------------------
+
+    def decide_join(self, group: ConsumerGroup, request: Join, now: Moment) -> Decision[Joined | None]:
+        member_id = request.member_id
+        if not member_id:
+            prefix = request.instance_id if request.instance_id is not None else request.client_id
+            member_id = f"{prefix[:CLIENT_ID_CHARACTERS_IN_MEMBER_ID_MAX]}-{request.fresh_id}"
+        draft = Draft(group)
+        try:
+            joined = classic_members.join(draft, member_id, request, self._world(now))
+        except BrokerError as error:
+            return Decision(Joined(error.code, request.member_id))
+        decision: Decision[Joined | None] = Decision(joined)
+        decision.records += draft.records
+        if joined.error is ErrorCode.NONE:
+            group_id, ticks_ms = group.group_id, now.ticks_ms
+            self._deadlines.cancel((REJOIN, group_id, member_id))
+            self._keep_alive(group_id, member_id, request.session_timeout_ms, now)
+            timeout_ms = request.rebalance_timeout_ms
+            self._deadlines.schedule((FETCH_ASSIGNMENT, group_id, member_id), ticks_ms + timeout_ms)
+            self._maybe_downgrade(draft.group, now)
+        return decision
+
+    def decide_sync(self, group: ConsumerGroup, request: Sync, now: Moment) -> Decision[Synced | None]:
+        try:
+            synced = classic_members.sync(group, request, self._world(now))
+        except BrokerError as error:
+            if error.code is ErrorCode.REBALANCE_IN_PROGRESS:
+                self._expect_rejoin(group, request.member_id, now)
+            return Decision(Synced(error.code))
+        self._deadlines.cancel((FETCH_ASSIGNMENT, group.group_id, request.member_id))
+        self._keep_classic_alive(group, request.member_id, now)
+        return Decision(synced)
+
+    def decide_classic_heartbeat(self, group: ConsumerGroup, request: Heartbeat, now: Moment) -> Decision[ErrorCode]:
+        try:
+            error = classic_members.heartbeat(group, request)
+        except BrokerError as fault:
+            return Decision(fault.code)
+        self._keep_classic_alive(group, request.member_id, now)
+        if error is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._expect_rejoin(group, request.member_id, now)
+        return Decision(error)
+
+    def decide_classic_leave(self, group: ConsumerGroup, request: Leave, now: Moment) -> Decision[Left]:
+        draft = Draft(group)
+        results = classic_members.leave(draft, tuple(request.members), self._world(now))
+        decision = Decision(Left(ErrorCode.NONE, results))
+        decision.records += draft.records
+        return decision
+
+    # -- offsets -----------------------------------------------------------------------------------------------------
+
+    def validate_commit(
+        self, group: ConsumerGroup, request: Commit, now: Moment, *, is_transactional: bool = False
+    ) -> None:
+        """Raises unless a member commits what it read at its epoch, or nobody does to a group without members."""
+        if request.generation < 0 and not group.members:
+            return
+        is_anonymous = request.generation < 0 and not request.member_id and request.instance_id is None
+        if is_transactional and is_anonymous:
+            return
+        member = group.members.get(request.member_id)
+        if member is None:
+            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID)
+        current = group.current_of(request.member_id)
+        if member.classic is not None:
+            if request.generation != current.epoch:
+                raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
+            self._keep_classic_alive(group, request.member_id, now)
+            return
+        if not is_transactional and not request.reports_missing_group:
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION)
+        if request.generation == current.epoch:
+            return
+        if request.generation > current.epoch or not _owned_since(current, request):
+            raise BrokerError(ErrorCode.STALE_MEMBER_EPOCH)
+
+    def validate_fetch(self, group: ConsumerGroup, request: FetchOffsets) -> None:
+        if not request.member_id and request.member_epoch < 0:
+            return
+        member = group.members.get(request.member_id or "")
+        if member is None:
+            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if request.member_epoch != group.current_of(request.member_id or "").epoch:
+            is_classic = member.classic is not None
+            raise BrokerError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH)
+
+    # -- administration ----------------------------------------------------------------------------------------------
+
+    def describe(self, group_id: str) -> DescribedConsumerGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            error = self._not_found(group_id)
+            return DescribedConsumerGroup(group_id, error=error.code, error_message=error.message)
+        members = []
+        for member_id, told in group.members.items():
+            current = group.current_of(member_id)
+            members.append(
+                DescribedConsumer(
+                    member_id,
+                    told.instance_id,
+                    told.rack_id,
+                    current.epoch,
+                    told.client_id,
+                    told.client_host,
+                    told.topics,
+                    told.pattern,
+                    as_partitions(current.owned),
+                    group.target_of(member_id),
+                    told.classic is not None,
+                )
+            )
+        return DescribedConsumerGroup(
+            group_id,
+            group.state.value,
+            epoch=group.epoch,
+            assignment_epoch=group.target_epoch,
+            assignor=group.preferred_assignor(self._settings.consumer_assignors[0]),
+            members=members,
+        )
+
+    # -- metadata ----------------------------------------------------------------------------------------------------
+
+    def change_metadata(self, image: MetadataImage, topics: Collection[str]) -> None:
+        """The topics named were created, deleted or grew: whoever reads them looks with its next heartbeat."""
+        self.image = image
+        for group in self.groups.values():
+            if group.pattern_users or not group.topic_readers.keys().isdisjoint(topics):
+                group.is_metadata_stale = True
+
+    # -- the log -----------------------------------------------------------------------------------------------------
+
+    def replay(self, record: ConsumerGroupRecord) -> None:
+        group = self.groups.get(record.group_id)
+        if type(record) is GroupEpochRecord and record.value is None:
+            self.groups.pop(record.group_id, None)
+        elif group is not None:
+            group.replay(record)
+        elif record.value is not None:
+            group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
+            self._classic.pop(record.group_id, None)
+            group.replay(record)
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def begin_deadlines(self, now: Moment) -> None:
+        """Everything is loaded: every member has a whole session to be heard of."""
+        for group in self.groups.values():
+            group.is_metadata_stale = True
+            for member_id, member in group.members.items():
+                if member.classic is not None:
+                    self._keep_classic_alive(group, member_id, now)
+                else:
+                    self._keep_alive(group.group_id, member_id, self._session_timeout_ms(group.group_id), now)
+                    self._maybe_limit_revocation(Draft(group), member_id, group.current_of(member_id), now)
+            self._maybe_downgrade(group, now)
+
+    def decide_expired(
+        self, group_id: str, due: Sequence[tuple[str, str]], now: Moment, decision: Decision[Any]
+    ) -> None:
+        """Takes out the members whose time is over; `due` are (kind, member id) of one group."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return
+        draft = Draft(group)
+        for kind, member_id in due:
+            if member_id not in draft.group.members:
+                continue
+            if kind == REVOKE and group.current_of(member_id).state is not MemberState.UNREVOKED_PARTITIONS:
+                continue
+            heartbeats.fence(draft, member_id, self._world(now))
+        if not draft.records:
+            return
+        decision.records += draft.records
+        self._maybe_downgrade(draft.group, now)
+
+        def try_again(_failed: Decision[Any], _error: ErrorCode, at: Moment) -> None:
+            for kind, member_id in due:
+                self._deadlines.schedule((kind, group_id, member_id), at.ticks_ms + EMPTY_GROUP_RETRY_MS)
+
+        decision.failures.append(try_again)
+
+    def decide_downgrade(self, group_id: str, now: Moment, decision: Decision[Any]) -> None:
+        group = self.groups.get(group_id)
+        if group is None or not self._may_downgrade(group):
+            return
+        record, members = migration.downgrade_record(group, self.image, now)
+        decision.records += group.tombstones()
+        decision.records.append(record)
+        classic = self._classic[group_id] = ClassicGroup(group_id)
+        classic.arriving = {member.member_id: member for member in members}
+        self._deadlines.schedule((REBALANCE, group_id, ""), now.ticks_ms)
+
+        def stay(_failed: Decision[Any], _error: ErrorCode, at: Moment) -> None:
+            self._classic.pop(group_id, None)
+            self._deadlines.schedule((DOWNGRADE, group_id, ""), at.ticks_ms + EMPTY_GROUP_RETRY_MS)
+
+        decision.failures.append(stay)
+
+    def _maybe_downgrade(self, group: ConsumerGroup, now: Moment) -> None:
+        """In a decision of its own, when this one is in the log."""
+        if self._may_downgrade(group):
+            self._deadlines.schedule((DOWNGRADE, group.group_id, ""), now.ticks_ms)
+
+    def _may_downgrade(self, group: ConsumerGroup) -> bool:
+        return (
+            self._settings.allows_downgrade
+            and group.has_only_classic_members
+            and len(group.members) <= self._settings.max_size
+        )
+
+    def end_rounds(self, group_id: str) -> None:
+        """A classic group has become a consumer group: nobody waits for its rounds."""
+        self._deadlines.cancel((JOIN, group_id, ""))
+        self._deadlines.cancel((SYNC, group_id, ""))
+
+    def _keep_alive(self, group_id: str, member_id: str, timeout_ms: int, now: Moment) -> None:
+        self._deadlines.schedule((SESSION, group_id, member_id), now.ticks_ms + timeout_ms)
+
+    def _keep_classic_alive(self, group: ConsumerGroup, member_id: str, now: Moment) -> None:
+        classic = group.members[member_id].classic
+        assert classic is not None
+        self._keep_alive(group.group_id, member_id, classic.session_timeout_ms, now)
+
+    def _session_timeout_ms(self, group_id: str) -> int:
+        return self._settings.session_timeout_ms(self.image.group_configs.get(group_id))
+
+    def _expect_rejoin(self, group: ConsumerGroup, member_id: str, now: Moment) -> None:
+        key = (REJOIN, group.group_id, member_id)
+        if self._deadlines.deadline_of(key) is None:
+            self._deadlines.schedule(key, now.ticks_ms + group.members[member_id].rebalance_timeout_ms)
+
+    def _maybe_limit_revocation(self, draft: Draft, member_id: str, current: CurrentAssignment, now: Moment) -> None:
+        """A classic member that should give up partitions has its time to rejoin as a limit instead."""
+        member = draft.group.members[member_id]
+        if current.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+            key = (REVOKE, draft.group.group_id, member_id)
+            self._deadlines.schedule(key, now.ticks_ms + member.rebalance_timeout_ms)
+
+
+def _owned_since(current: CurrentAssignment, request: Commit) -> bool:
+    """Who has yet to learn of its new epoch may commit what it has owned since the one it knows (KIP-1251)."""
+    for offset in request.offsets:
+        since = current.owned.get(offset.topic_id, {}).get(offset.partition)
+        if since is None:
+            since = current.revoking.get(offset.topic_id, {}).get(offset.partition)
+        if since is None or request.generation < since:
+            return False
+    return True

@@ -1,0 +1,104 @@
+"""How a member comes from what it owns to what it should own, one heartbeat after the other.
+
+First it gives up what is not its any more and stays at its old epoch until it has; then it goes to the target's epoch
+and gets whatever nobody else owns. A partition therefore never has two owners, whatever is lost or late in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from tidelog.groups.core.consumer.records import CurrentAssignment, OwnedPartitions, Partitions
+from tidelog.groups.core.consumer.state import NEXT, MemberState
+
+Owners = Mapping[tuple[bytes, int], str]
+
+_S = MemberState
+
+
+def reconcile(
+    member_id: str,
+    current: CurrentAssignment,
+    target: Partitions,
+    target_epoch: int,
+    *,
+    subscribed: Collection[bytes],
+    owners: Owners,
+    reported: Partitions | None,
+) -> CurrentAssignment:
+    """The member's next step, or `current` itself when there is none.
+
+    `reported` is what the member says it owns; None if it does not say, and then it may own all it ever had.
+    """
+    if current.state is _S.STABLE and current.epoch == target_epoch:
+        return current
+    if current.state is _S.UNREVOKED_PARTITIONS and _owns_any(reported, current.revoking):
+        return _give_up_unsubscribed(current, subscribed)
+    return _step(member_id, current, target, target_epoch, subscribed, owners, reported)
+
+
+def _step(
+    member_id: str,
+    current: CurrentAssignment,
+    target: Partitions,
+    target_epoch: int,
+    subscribed: Collection[bytes],
+    owners: Owners,
+    reported: Partitions | None,
+) -> CurrentAssignment:
+    owned: dict[bytes, Mapping[int, int]] = {}
+    revoking: dict[bytes, Mapping[int, int]] = {}
+    for topic_id, partitions in current.owned.items():
+        wanted = target.get(topic_id, ()) if topic_id in subscribed else ()
+        kept = {partition: epoch for partition, epoch in partitions.items() if partition in wanted}
+        if kept:
+            owned[topic_id] = kept
+        if len(kept) < len(partitions):
+            revoking[topic_id] = {p: epoch for p, epoch in partitions.items() if p not in kept}
+    if revoking and _owns_any(reported, revoking):
+        return CurrentAssignment(current.epoch, current.epoch, NEXT[True, False], owned, revoking)
+    is_waiting = False
+    for topic_id, wanted in target.items():
+        if topic_id not in subscribed:
+            continue
+        kept = dict(owned.get(topic_id, {}))
+        for partition in wanted:
+            if partition in kept:
+                continue
+            if owners.get((topic_id, partition), member_id) == member_id:
+                kept[partition] = target_epoch
+            else:
+                is_waiting = True
+        if kept:
+            owned[topic_id] = dict(sorted(kept.items()))
+    return CurrentAssignment(target_epoch, current.epoch, NEXT[False, is_waiting], owned)
+
+
+def _give_up_unsubscribed(current: CurrentAssignment, subscribed: Collection[bytes]) -> CurrentAssignment:
+    """While it is giving up partitions a member may change its mind about topics, too."""
+    dropped = [topic_id for topic_id in current.owned if topic_id not in subscribed]
+    if not dropped:
+        return current
+    revoking = {topic_id: dict(partitions) for topic_id, partitions in current.revoking.items()}
+    for topic_id in dropped:
+        revoking.setdefault(topic_id, {}).update(current.owned[topic_id])
+    owned = {topic_id: partitions for topic_id, partitions in current.owned.items() if topic_id in subscribed}
+    return current._replace(previous_epoch=current.epoch, owned=owned, revoking=revoking)
+
+
+def _owns_any(reported: Partitions | None, partitions: OwnedPartitions) -> bool:
+    if reported is None:
+        return True
+    return any(
+        partition in partitions[topic_id]
+        for topic_id, owned in reported.items()
+        if topic_id in partitions
+        for partition in owned
+    )
+
+
+def owns_only(reported: Partitions | None, partitions: OwnedPartitions) -> bool:
+    """Whether a member says that it owns nothing but these."""
+    return reported is not None and all(
+        partition in partitions.get(topic_id, ()) for topic_id, owned in reported.items() for partition in owned
+    )

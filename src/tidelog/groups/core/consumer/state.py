@@ -1,0 +1,56 @@
+"""The states of a consumer group and of its members, and the ways between them.
+
+A group's state is not kept but derived: from whether it has members, whether their target assignment is as new as the
+group, and whether everybody has come to it. A member's state is in its record, and follows from two questions that
+`reconciliation.py` asks whenever the member may move on.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+
+class ConsumerGroupState(Enum):
+    """The value is the name that clients and tools see."""
+
+    EMPTY = "Empty"
+    """No members; lingers while it has committed offsets."""
+    ASSIGNING = "Assigning"
+    """Something changed and the next heartbeat makes a new target assignment."""
+    RECONCILING = "Reconciling"
+    """Members give up and take over partitions, each at its own pace."""
+    STABLE = "Stable"
+    """Every member owns what the target assignment says."""
+    DEAD = "Dead"
+    """There is no such group."""
+
+
+class MemberState(IntEnum):
+    """The value is what the member's record holds."""
+
+    STABLE = 0
+    """Owns its whole target assignment at the epoch of that assignment; waits for a newer one."""
+    UNREVOKED_PARTITIONS = 1
+    """Has to give up partitions and stays at its old epoch until it reports that it has, or until its time is over."""
+    UNRELEASED_PARTITIONS = 2
+    """Is at the target epoch, but others still own some of its partitions; looks again with every heartbeat."""
+
+
+_S = MemberState
+
+NEXT: dict[tuple[bool, bool], MemberState] = {
+    (True, True): _S.UNREVOKED_PARTITIONS,
+    (True, False): _S.UNREVOKED_PARTITIONS,
+    (False, True): _S.UNRELEASED_PARTITIONS,
+    (False, False): _S.STABLE,
+}
+"""(must it still give something up, does somebody else still own something of its) to the state it goes to."""
+
+TRANSITIONS: dict[MemberState, frozenset[MemberState]] = {
+    _S.STABLE: frozenset({_S.STABLE, _S.UNREVOKED_PARTITIONS, _S.UNRELEASED_PARTITIONS}),
+    _S.UNREVOKED_PARTITIONS: frozenset({_S.STABLE, _S.UNREVOKED_PARTITIONS, _S.UNRELEASED_PARTITIONS}),
+    _S.UNRELEASED_PARTITIONS: frozenset({_S.STABLE, _S.UNREVOKED_PARTITIONS, _S.UNRELEASED_PARTITIONS}),
+}
+"""From each state, where it may go: anywhere, since the target may be a new one each time. What differs is when it may
+go: STABLE leaves for a newer target only, UNREVOKED_PARTITIONS only once the member no longer owns what it gives up,
+UNRELEASED_PARTITIONS with every heartbeat."""

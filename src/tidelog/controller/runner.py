@@ -128,7 +128,9 @@ class Controller:
                     builder.replay(record)
                 end_offset = self._log.append(decision.records, self._epoch)
                 await self._sync(image.next_offset)
-                self.metadata.publish(*builder.finish(end_offset - 1, self._epoch))
+                image, delta = builder.finish(end_offset - 1, self._epoch)
+                await self.metadata.prepare(image, delta)
+                self.metadata.publish(image, delta)
                 self._maybe_snapshot()
             return decision.reply
 

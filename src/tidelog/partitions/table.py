@@ -6,7 +6,10 @@ cannot drift apart: each change of the image is carried out here before anyone i
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,20 +32,25 @@ if TYPE_CHECKING:
 
 logger = get_logger("tidelog.partitions")
 
+THREADS_BESIDE = 4
+PARTITIONS_BESIDE_MIN = 8
+"""From this many new partitions on, their files are made in threads."""
+
 TopicKey = str | bytes
 """A topic's name or its id; both lead to the same partitions."""
 
 
 class PartitionTable:
     def __init__(
-        self, *, config: BrokerConfig, directory: LogDirectory, metrics: NodeMetrics, executor: TimedExecutor
+        self, *, config: BrokerConfig, directory: LogDirectory, metrics: NodeMetrics, workers: Executor
     ) -> None:
         """`config` as the node was started with it; settings changed at run time come with the image."""
         self._config = config
         self._node_id = config.node_id
         self._directory = directory
         self._metrics = metrics
-        self._executor = executor
+        self._workers = workers
+        self._flush_executor = TimedExecutor(workers, asyncio.get_running_loop(), metrics.fsync)
         self._by_topic: dict[TopicKey, dict[int, Partition]] = {}
         """Every topic twice: under its name and under its id."""
         self._offline: dict[tuple[TopicKey, int], BrokerError] = {}
@@ -54,11 +62,43 @@ class PartitionTable:
 
     # -- following the metadata ------------------------------------------------------------------------------------
 
-    def load(self, image: MetadataImage) -> None:
+    async def load(self, image: MetadataImage) -> None:
         """Opens the log of every replica the image gives this node."""
         config = image.broker_config(self._config)
+        if not self._directory.clean_shutdown:
+            # Every log has to be read and checked, which threads can do side by side.
+            await self._open_logs_beside(
+                [(topic, index) for topic in image.topics.values() for index in topic.partitions], config
+            )
         for topic in image.topics.values():
             self._open_topic(topic, topic.partitions, config)
+        strays = [found for found in self._directory.list_partitions() if found not in self._directory.logs]
+        if len(strays) > 1:
+            # One of them is the metadata log itself. Never deleted: they may be somebody's data.
+            logger.warning("logs on disk that belong to no topic are left alone", count=len(strays) - 1)
+
+    async def prepare(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Makes the files of many new partitions off the event loop, so that other clients need not wait for them."""
+        added = [(topic, index) for topic in delta.topics_created for index in topic.partitions]
+        for name, indexes in delta.partitions_changed.items():
+            known = self._by_topic.get(name, {})
+            added += [(image.topics[name], index) for index in indexes if index not in known]
+        if len(added) >= PARTITIONS_BESIDE_MIN:
+            await self._open_logs_beside(added, image.broker_config(self._config))
+
+    async def _open_logs_beside(self, wanted: list[tuple[TopicImage, int]], config: BrokerConfig) -> None:
+        """Opens logs in the worker threads; the table then finds them open. What fails is tried again, and reported,
+        when its turn comes."""
+
+        def open_logs(share: list[tuple[TopicImage, int]]) -> None:
+            for topic, index in share:
+                if self._node_id in topic.partitions[index].replicas:
+                    with contextlib.suppress(BrokerError, OSError):
+                        self._open_log(topic, index, topic.effective_config(config))
+
+        loop = asyncio.get_running_loop()
+        shares = [wanted[number::THREADS_BESIDE] for number in range(THREADS_BESIDE)]
+        await asyncio.gather(*(loop.run_in_executor(self._workers, open_logs, share) for share in shares))
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         config = image.broker_config(self._config)
@@ -116,7 +156,7 @@ class PartitionTable:
             leader=leader,
             config=config,
             metrics=self._metrics.topic(topic.name),
-            executor=self._executor,
+            executor=self._flush_executor,
         )
 
     def _open_log(self, topic: TopicImage, index: int, config: TopicConfig) -> Log:
@@ -143,8 +183,7 @@ class PartitionTable:
         self._offline = {
             key: error for key, error in self._offline.items() if key[0] not in (topic.name, topic.topic_id)
         }
-        for index in topic.partitions:
-            self._directory.delete_log(TopicPartition(topic.name, index))
+        self._directory.delete_logs([TopicPartition(topic.name, index) for index in topic.partitions])
         self._metrics.forget_topic(topic.name)
 
     # -- finding ---------------------------------------------------------------------------------------------------

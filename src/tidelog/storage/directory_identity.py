@@ -10,7 +10,6 @@ import base64
 import errno
 import fcntl
 import os
-import uuid
 from typing import NamedTuple
 
 from tidelog.storage.files import read_whole, write_whole
@@ -33,7 +32,7 @@ class DirectoryIdentity(NamedTuple):
 def new_kafka_uuid() -> str:
     """Random, in the 22 characters Kafka prints; never with a leading dash, which command lines take for an option."""
     while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        text = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
         if not text.startswith("-"):
             return text
 

@@ -13,7 +13,6 @@ import logging
 import os
 import re
 import shutil
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ from tidelog.storage.files import read_whole, remove_if_present, sync_directory,
 from tidelog.storage.log import PRODUCER_EXPIRATION_MS, Log, LogHint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tidelog.config.topic import TopicConfig
 
@@ -183,7 +182,16 @@ class LogDirectory:
             self._log_ends[topic_partition] = log.hint
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        """After this the log does not exist, not even after a crash; `remove_deleted` frees its space."""
+        self.delete_logs([topic_partition])
+
+    def delete_logs(self, topic_partitions: Sequence[TopicPartition]) -> None:
+        """After this the logs do not exist, not even after a crash; `remove_deleted` frees their space."""
+        renamed = [self._rename_deleted(topic_partition) for topic_partition in topic_partitions]
+        if any(renamed):
+            sync_directory(str(self.path))
+
+    def _rename_deleted(self, topic_partition: TopicPartition) -> bool:
+        """Whether there was such a log."""
         log = self.logs.pop(topic_partition, None)
         path = str(self.partition_path(topic_partition))
         if log is not None:
@@ -191,14 +199,14 @@ class LogDirectory:
         self._log_ends.pop(topic_partition, None)
         for offsets in (self._recovery_points, self._log_starts, self.high_watermarks, self.cleaner_offsets):
             offsets.pop(topic_partition, None)
-        suffix = f"-{topic_partition.partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
+        suffix = f"-{topic_partition.partition}.{os.urandom(16).hex()}{DELETE_SUFFIX}"
         doomed = self._file(topic_partition.topic[: FILE_NAME_LENGTH_MAX - len(suffix)] + suffix)
         try:
             os.rename(path, doomed)
         except FileNotFoundError:
-            return
-        sync_directory(str(self.path))
+            return False
         self._deleted.append(doomed)
+        return True
 
     @property
     def has_deleted(self) -> bool:

@@ -41,9 +41,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--case", action="append", choices=names, help="only this case (may be given several times)")
     parser.add_argument("--only", choices=KINDS, help="only this broker; no ratios then")
     parser.add_argument("--rounds", type=int, help="rounds of the load cases (default 3, quick 1)")
-    parser.add_argument(
-        "--quick", action="store_true", help="a fifth of the records, one round: minutes, not a verdict"
-    )
+    parser.add_argument("--quick", action="store_true", help="a fifth of the records, one round; no verdict")
     parser.add_argument("--results", type=Path, help=f"where the results are kept (default benchmarks/{RESULTS.name})")
     parser.add_argument("--no-results", action="store_true", help="print the table and keep nothing")
     parser.add_argument("--data", type=Path, help="directory for the brokers' data (default: a temporary one)")
@@ -74,7 +72,7 @@ def measure_load(rounds: Rounds, kinds: list[str], cases: list[LoadCase], count:
         for case in cases:
             for kind, broker in brokers.items():
                 say(f"warm-up, {case.name}, {kind}")
-                case.run(broker, share)
+                case.run(broker, 1.0)
         for number in range(count):
             for case in cases:
                 say(f"round {number + 1} of {count}, {case.name}")

@@ -32,6 +32,7 @@ ONLY_TIDELOG = ("tidelog.",)
 ONLY_KAFKA = ("remote.", "local.retention.")
 """Configs of one side; Kafka's are those of tiered storage."""
 
+STATIC_SOURCE, DEFAULT_SOURCE = 4, 5
 SET_BY_THE_START = frozenset({"segment.bytes", "min.insync.replicas", "num.partitions"})
 """Configs that Kafka's stock properties file or its first start set, to what is the default anyway."""
 
@@ -99,6 +100,8 @@ def _with_comparable_configs(described: dict[str, Any]) -> dict[str, Any]:
         configs[name] = config
         if name in SET_BY_THE_START:
             configs[name] = {**config, "config_source": "...", "synonyms": "..."}
+        elif name == "retention.ms" and config["config_source"] in (STATIC_SOURCE, DEFAULT_SOURCE):
+            configs[name] = {**config, "config_source": "static or default"}
     return {**described, "configs": dict(sorted(configs.items()))}
 
 

@@ -1,0 +1,109 @@
+"""InitProducerId: who gets which id and epoch, and whom that shuts out."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.transactions.driver import ID, ShardDriver
+
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.transactions.core.messages import Initialised
+from tidelog.transactions.core.state import TransactionState
+
+S = TransactionState
+EPOCH_LAST = 32766
+
+
+@pytest.fixture
+def driver() -> ShardDriver:
+    return ShardDriver()
+
+
+def test_a_new_id_starts_at_epoch_0_and_every_start_moves_it(driver: ShardDriver) -> None:
+    first = driver.init()
+    assert first == Initialised(ErrorCode.NONE, 1000, 0)
+    assert driver.init() == Initialised(ErrorCode.NONE, 1000, 1)
+    assert driver.init("other") == Initialised(ErrorCode.NONE, 1001, 0)
+    assert driver.add(first) is ErrorCode.PRODUCER_FENCED
+    driver.check_replay()
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_timeouts_out_of_range(driver: ShardDriver, timeout_ms: int) -> None:
+    assert driver.init(timeout_ms=timeout_ms).error is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert driver.log == []
+
+
+def test_an_ongoing_transaction_is_aborted_under_a_higher_epoch_first(driver: ShardDriver) -> None:
+    first = driver.init()
+    driver.add(first, 0, 1)
+    reply = driver.init()
+    assert (reply.error, reply.prepared) == (ErrorCode.CONCURRENT_TRANSACTIONS, True)
+    assert (driver.metadata.state, driver.metadata.producer_epoch) == (S.PREPARE_ABORT, 1)
+    assert driver.init() == Initialised(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert driver.end(first, commit=True).error is ErrorCode.PRODUCER_FENCED
+    assert driver.end(first, commit=True, moves_epoch=True).error is not ErrorCode.NONE
+    assert driver.complete()
+    assert driver.init() == Initialised(ErrorCode.NONE, 1000, 2)
+    driver.check_replay()
+
+
+def test_going_on_after_an_error_keeps_the_id(driver: ShardDriver) -> None:
+    first = driver.init()
+    assert driver.init(producer_id=1000, epoch=0) == Initialised(ErrorCode.NONE, 1000, 1)
+    assert driver.init(producer_id=1000, epoch=0) == Initialised(ErrorCode.NONE, 1000, 1), "a repeated request"
+    assert driver.init(producer_id=1000, epoch=7).error is ErrorCode.PRODUCER_FENCED
+    assert driver.init(producer_id=999, epoch=0).error is ErrorCode.PRODUCER_FENCED
+    assert driver.init() == Initialised(ErrorCode.NONE, 1000, 2)
+    assert driver.init(producer_id=1000, epoch=1).error is ErrorCode.PRODUCER_FENCED, "another has started since"
+    assert driver.add(first) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_forgotten_id_is_given_to_whoever_still_names_the_old_producer(driver: ShardDriver) -> None:
+    assert driver.init(producer_id=5, epoch=3) == Initialised(ErrorCode.NONE, 1000, 0)
+
+
+def test_when_the_epochs_run_out_there_is_a_new_producer_id(driver: ShardDriver) -> None:
+    driver.init()
+    driver.set(producer_epoch=EPOCH_LAST)
+    assert driver.init() == Initialised(ErrorCode.NONE, 1001, 0)
+    assert driver.metadata.previous_producer_id == 1000
+    # A repeated request of the producer that used up its last epoch.
+    driver.set(producer_epoch=EPOCH_LAST)
+    rotated = driver.init(producer_id=1001, epoch=EPOCH_LAST)
+    assert rotated == Initialised(ErrorCode.NONE, 1002, 0)
+    assert driver.init(producer_id=1001, epoch=EPOCH_LAST) == rotated
+    assert driver.init(producer_id=1001, epoch=3).error is ErrorCode.PRODUCER_FENCED
+    driver.check_replay()
+
+
+def test_the_last_epoch_is_left_for_fencing(driver: ShardDriver) -> None:
+    driver.init()
+    driver.set(producer_epoch=EPOCH_LAST)
+    held = Initialised(ErrorCode.NONE, 1000, EPOCH_LAST)
+    driver.add(held)
+    assert driver.init().prepared
+    assert driver.metadata.producer_epoch == EPOCH_LAST + 1
+    driver.complete()
+    assert driver.init() == Initialised(ErrorCode.NONE, 1001, 0)
+
+
+def test_nothing_changes_when_the_log_refuses(driver: ShardDriver) -> None:
+    first = driver.init()
+    driver.add(first)
+    before = dict(driver.shard.transactions)
+    driver.refuses = True
+    for ask in (driver.init, lambda: driver.add(first, 5), lambda: driver.end(first, commit=True)):
+        with pytest.raises(BrokerError):
+            ask()
+    assert driver.shard.transactions == before
+
+
+def test_ids_that_are_not_used_are_forgotten(driver: ShardDriver) -> None:
+    driver.init()
+    busy = driver.init("busy")
+    driver.add(busy, name="busy")
+    driver.now_ms += driver.settings.id_expiration_ms
+    assert driver.perform(driver.shard.decide_expire_ids(None, driver.now)) == 1
+    assert set(driver.shard.transactions) == {"busy"}, "an open transaction does not expire"
+    driver.check_replay()
+    assert driver.init(ID) == Initialised(ErrorCode.NONE, 1002, 0)

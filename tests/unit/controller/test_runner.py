@@ -19,6 +19,7 @@ from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.topics import NewTopic
 from tidelog.controller.producer_ids import ProducerIds
 from tidelog.controller.runner import Controller
+from tidelog.metadata.features import BOOTSTRAP
 from tidelog.metadata.image import Endpoint, MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.no_op_record import NoOpRecord
@@ -78,9 +79,9 @@ def snapshots(path: Path) -> list[str]:
 
 def test_a_new_cluster_has_features_and_a_broker(tmp_path: Path) -> None:
     image = with_controller(tmp_path, lambda controller: asyncio.sleep(0, controller.image))
-    assert image.features == {"metadata.version": 30}
+    assert image.features == BOOTSTRAP
     assert image.brokers[1].endpoint("PLAINTEXT") == ENDPOINT
-    assert image.brokers[1].epoch == image.offset == 1
+    assert image.brokers[1].epoch == image.offset == len(BOOTSTRAP)
     assert image.controller_id == 1
 
 

@@ -421,6 +421,11 @@ class Log:
 
     # -- to disk -------------------------------------------------------------------------------------------------
 
+    @property
+    def has_unflushed_closed_segment(self) -> bool:
+        """Whether a flush is due because a segment was closed: a start after a crash reads all that is not flushed."""
+        return self.recovery_point < self.active_segment.base_offset
+
     def begin_flush(self) -> PendingFlush:
         """What must be synced to make everything appended so far safe: `sync` it in any thread, then `finish_flush`."""
         first = self.segment_index(self.recovery_point)

@@ -52,6 +52,17 @@ def test_a_flush_syncs_what_is_not_yet_safe(tmp_path: Path, synced: list[str]) -
     assert log.recovery_point == log.log_end_offset == 70
 
 
+def test_a_closed_segment_asks_for_a_flush(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    append_many(log, 1)
+    assert not log.has_unflushed_closed_segment
+    log.roll()
+    assert log.has_unflushed_closed_segment
+    log.flush()
+    append_many(log, 1)
+    assert not log.has_unflushed_closed_segment
+
+
 def test_appends_during_a_flush_are_not_counted_as_safe(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append_many(log, 1)

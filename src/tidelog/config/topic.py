@@ -225,7 +225,7 @@ class TopicConfig(Settings):
         choices=FLUSH_POLICIES,
         synonyms=("tidelog.flush",),
         doc="When acknowledged records are on disk: `os` leaves it to the operating system and the flush settings, "
-        "`ack` syncs (many producers in one fsync) before acks=1 and acks=all are answered.",
+        "`ack` syncs (many producers in one fsync) before acks=all is answered and before readers see the records.",
     )
     tidelog_validate_records: bool = boolean(
         default=False,

@@ -1,8 +1,8 @@
 """Whether a write may be part of a transaction: asked of the transaction coordinator before anything is appended.
 
 The older flow has told the coordinator of the partition before (AddPartitionsToTxn, AddOffsetsToTxn) and is only
-checked; under transaction version 2 (KIP-890) the first write to a partition adds it. A partition whose log shows
-the producer's transaction already is not asked about again: what is in the log was let in.
+checked; under transaction version 2 (KIP-890) the first write to a partition adds it. Every write is checked, not
+only the first of a transaction: between the decision to end it and its marker, the log still shows it as open.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tidelog.records.batch import HEADER_SIZE, decode_header
 from tidelog.transactions.core.messages import AddPartitions
 
 if TYPE_CHECKING:
-    from tidelog.partitions.partition import Partition
     from tidelog.protocol.hot_produce import ProducedTopic
     from tidelog.transactions.coordinator import TransactionCoordinator
 
@@ -41,6 +40,8 @@ def check_produce(
     context: RequestContext, transactional_id: str, topics: Sequence[ProducedTopic]
 ) -> Refusals | Coroutine[Any, Any, Refusals]:
     """Refusals for a produce; a coroutine of them when the coordinator's answer has to wait."""
+    transactions = context.services.transactions
+    is_in_transaction = transactions.is_in_transaction
     producers: set[tuple[int, int]] = set()
     asked: set[TopicPartition] = set()
     for name, topic_id, batches in topics:
@@ -53,7 +54,9 @@ def check_produce(
             if not header.is_transactional:
                 continue
             producers.add((header.producer_id, header.producer_epoch))
-            if not _is_in_transaction(partition, header.producer_id, header.producer_epoch):
+            if not is_in_transaction(
+                transactional_id, header.producer_id, header.producer_epoch, partition.topic_partition
+            ):
                 asked.add(partition.topic_partition)
     if not asked:
         return {}
@@ -66,7 +69,6 @@ def check_produce(
     version = context.version
     adds = version >= FIRST_PRODUCE_THAT_ADDS
     request = AddPartitions(transactional_id, producer_id, producer_epoch, frozenset(asked))
-    transactions = context.services.transactions
     if not adds and not transactions.settings.verifies_partitions:
         return {}
     answer = check_write(transactions, request, adds=adds)
@@ -107,11 +109,6 @@ async def _add(
         return transactions.verify_partitions(request)
     except BrokerError as error:
         return dict.fromkeys(request.partitions, error.code)
-
-
-def _is_in_transaction(partition: Partition, producer_id: int, producer_epoch: int) -> bool:
-    entry = partition.log.producer_state.get(producer_id)
-    return entry is not None and entry.epoch == producer_epoch and entry.txn_first_offset is not None
 
 
 async def _translate_later(answer: Coroutine[Any, Any, Mapping[TopicPartition, ErrorCode]], version: int) -> Refusals:

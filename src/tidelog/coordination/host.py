@@ -69,6 +69,11 @@ class CoreHost(Generic[C]):
         self._timer_ms = 0
         log.watch(self._release_committed, self.unload)
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether all that was appended so far is committed."""
+        return self._log.high_watermark >= self._end_offset
+
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def submit(self, decide: Callable[[Q, Moment], Decision[R]], request: Q) -> tuple[R, Awaitable[None] | None]:

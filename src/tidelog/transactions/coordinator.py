@@ -23,6 +23,7 @@ from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filter
 from tidelog.transactions.core.metadata import TransactionMetadata
 from tidelog.transactions.core.settings import TransactionSettings
 from tidelog.transactions.core.shard import TransactionShard
+from tidelog.transactions.core.state import TransactionState
 from tidelog.transactions.markers import MarkerWriter
 
 if TYPE_CHECKING:
@@ -143,6 +144,26 @@ class TransactionCoordinator:
         """The same as it stands now, and what to wait for before acting on it; None for nothing."""
         _, shard = self._shards.find(request.transactional_id)
         return shard.submit(shard.core.decide_add_partitions, request)
+
+    def is_in_transaction(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition
+    ) -> bool:
+        """The quick yes to what `verify_partitions` answers in full; asked for every batch of a transaction."""
+        try:
+            _, shard = self._shards.find(transactional_id)
+        except BrokerError:
+            return False
+        # What waits for its commit is no yes: the write must not be there before the transaction that holds it.
+        metadata = shard.core.transactions.get(transactional_id)
+        return (
+            metadata is not None
+            and shard.state is HostState.ACTIVE
+            and shard.is_committed
+            and metadata.state is TransactionState.ONGOING
+            and metadata.producer_epoch == producer_epoch
+            and metadata.producer_id == producer_id
+            and partition in metadata.partitions
+        )
 
     def verify_partitions(self, request: AddPartitions) -> dict[TopicPartition, ErrorCode]:
         """Whether the producer may write to the partitions in its transaction, by what is decided now."""

@@ -1,0 +1,178 @@
+"""SIGKILL of the node and of clients in the middle of transactions: every input exactly once in the output."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from benchmarks.broker_process import wait_until
+from benchmarks.wire import Connection
+from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.conformance.transactions.producer import WireProducer, committed_offset, new_group, read
+from tests.faults.conftest import Node
+from tests.faults.load import SteadyLoad
+from tests.servers.topics import create_topic, new_name
+
+WORKER = Path(__file__).with_name("transactional_worker.py")
+
+
+class Worker:
+    def __init__(self, node: Node, source: str, target: str, group: str) -> None:
+        arguments = [node.bootstrap, source, target, group, "copier"]
+        self._process = subprocess.Popen([sys.executable, str(WORKER), *arguments], stdout=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(10)
+
+
+def read_committed(node: Node, topic: str, partition: int) -> list[int]:
+    """Everything up to the last stable offset."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": node.bootstrap,
+            "group.id": "checker",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        values: list[int] = []
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.5)
+            if message is not None:
+                if message.error():
+                    return values
+                values.append(int(message.value()))
+        raise TimeoutError(f"no end of {topic}-{partition}")
+    finally:
+        consumer.close()
+
+
+def run_rounds(node: Node, *, rounds: int, seed: int, **settings: str) -> None:
+    """Numbers go into a topic; a worker copies them in transactions; node and worker are killed in turn."""
+    source_of_chance = random.Random(seed)
+    settings = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "500", **settings}
+    node.start(**settings)
+    with Connection(node.port) as connection:
+        source = create_topic(connection, "numbers")
+        target = create_topic(connection, "copies", partitions=2, configs={"segment.bytes": "1048576"})
+        group = new_group(connection)
+    load = Numbers(node.bootstrap, source)
+    load.start()
+    worker = Worker(node, source, target, group)
+    try:
+        for _ in range(rounds):
+            time.sleep(0.3 + source_of_chance.random())
+            victim = source_of_chance.choice(("node", "worker", "both"))
+            if victim != "node":
+                worker.kill()
+            if victim != "worker":
+                node.kill()
+                node.start(**settings)
+            if victim != "node":
+                worker = Worker(node, source, target, group)
+        load.stop()
+        sent = load.sent
+
+        def position() -> int:
+            with Connection(node.port) as connection:
+                return committed_offset(connection, group, source, stable=True)[1]
+
+        # The source has a gap nowhere, so the committed offset says how much was copied.
+        wait_until(lambda: position() == sent, f"all {sent} numbers are copied", 90)
+    finally:
+        worker.kill()
+    copies = read_committed(node, target, 0) + read_committed(node, target, 1)
+    assert len(copies) == len(set(copies)), "something was copied twice"
+    assert sorted(copies) == list(range(sent))
+    assert read_committed(node, target, 0) == sorted(number for number in copies if number % 2 == 0), "out of order"
+
+
+class Numbers(SteadyLoad):
+    """Idempotent, so that every number is in the source exactly once; not in transactions."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(bootstrap, topic, idempotent=True, pause_s=0.002)
+
+    def run(self) -> None:
+        producer: Producer = self._producer
+        while not self._stop_asked.is_set():
+            if len(producer) < 1000:
+                producer.produce(self.topic, b"%d" % self.sent, partition=0)
+                self.sent += 1
+            producer.poll(0)
+            time.sleep(self._pause_s)
+
+
+def test_every_input_is_exactly_once_in_the_output(node: Node) -> None:
+    run_rounds(node, rounds=4, seed=1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(4))
+def test_every_input_is_exactly_once_in_the_output_over_many_rounds(node: Node, seed: int) -> None:
+    run_rounds(node, rounds=40, seed=100 + seed, tidelog_flush="ack" if seed % 2 else "os")
+
+
+@pytest.mark.parametrize("version", [3, 5], ids=["older flow", "version 2"])
+@pytest.mark.parametrize("flush", ["os", "ack"])
+def test_a_transaction_goes_on_after_a_kill_of_the_node(node: Node, version: int, flush: str) -> None:
+    """Whatever point it had reached: open transactions stay open, decided outcomes stand, fenced producers too."""
+    node.start(tidelog_flush=flush)
+    produce_version = 12 if version == 5 else 11
+    with Connection(node.port) as connection:
+        topic = create_topic(connection, "txn")
+        group = new_group(connection)
+        zombie = WireProducer(connection).started()
+        producer = WireProducer(connection, zombie.transactional_id).started()
+        others = [WireProducer(connection).started() for _ in range(3)]
+        for name in [producer, *others]:
+            if version == 3:
+                assert name.add(topic) == [0]
+                assert name.add_offsets(group) == 0
+            assert name.produce(topic, b"before", version=produce_version) == 0
+        assert producer.commit_offset(group, topic, 7, version=version) == 0
+        assert others[0].end(commit=True, version=version) == 0
+        assert others[1].end(commit=False, version=version) == 0
+    node.kill()
+    node.start(tidelog_flush=flush)
+    with Connection(node.port) as connection:
+        for name in [zombie, producer, *others]:
+            name.connection = connection
+        others[0].wait_for("CompleteCommit")
+        others[1].wait_for("CompleteAbort")
+        assert producer.wait_for("Ongoing").producer_epoch == producer.epoch
+        assert zombie.end_settled(commit=True, version=version) in (47, 90)
+        assert producer.produce(topic, b"after", version=produce_version) == 0
+        assert producer.end_settled(commit=True, version=version) == 0
+        producer.wait_for("CompleteCommit")
+        assert others[2].end_settled(commit=False, version=version) == 0
+        others[2].wait_for("CompleteAbort")
+        assert read(connection, topic) == [b"before", b"before", b"after"]
+        assert committed_offset(connection, group, topic, stable=True) == (0, 7)
+
+
+def test_an_open_transaction_whose_producer_died_times_out_after_the_restart(node: Node) -> None:
+    interval = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "200"}
+    node.start(**interval)
+    with Connection(node.port) as connection:
+        topic = create_topic(connection, "txn")
+        producer = WireProducer(connection, new_name("dies")).started(timeout_ms=1500)
+        assert producer.produce(topic, b"never", version=12) == 0
+    node.kill()
+    node.start(**interval)
+    with Connection(node.port) as connection:
+        producer.connection = connection
+        producer.wait_for("CompleteAbort")
+        assert read(connection, topic) == []
+        assert read(connection, topic, committed=False) == [b"never"]

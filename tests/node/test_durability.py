@@ -161,3 +161,12 @@ def test_a_log_damaged_in_the_middle_goes_offline_and_the_others_serve_on(tmp_pa
         producer.produce("damaged", b"x", on_delivery=lambda error, _: refused.append(error))
         assert producer.flush(10) == 0
         assert refused[0] is not None
+
+
+def test_closed_segments_are_synced_before_long_so_that_a_crash_leaves_little_to_check() -> None:
+    with tidelog.Broker(config={"replica.high.watermark.checkpoint.interval.ms": 50}) as broker:
+        broker.create_topic("rolled", configs={"internal.segment.bytes": 5_000})
+        for _ in range(10):
+            produce(broker, "rolled", [(None, b"x" * 1000)])
+        log = log_of(broker, "rolled")
+        wait_until(lambda: log.recovery_point >= log.active_segment.base_offset > 0)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.model.ids import TopicPartition
 from tidelog.storage.cleaner import LogCleaner
+from tidelog.storage.errors import StorageFailure
 from tidelog.storage.retention import apply_retention
 from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
+    from tidelog.partitions.partition import Partition
     from tidelog.partitions.table import PartitionTable
     from tidelog.storage.log_directory import LogDirectory
     from tidelog.telemetry.metrics import NodeMetrics
@@ -114,7 +116,21 @@ class Maintenance:
         return partition.last_stable_offset
 
     async def _checkpoint(self) -> None:
+        """Syncs what lies in closed segments and remembers how far each log is safe: what a crash leaves to check."""
+        for partition in list(self._table):
+            if partition.failure is None and partition.log.has_unflushed_closed_segment:
+                await self._flush(partition)
         self._directory.write_checkpoints(self._table.high_watermarks())
+
+    async def _flush(self, partition: Partition) -> None:
+        flush = partition.log.begin_flush()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, flush.sync)
+        except StorageFailure as failure:
+            logger.error("a log cannot be synced", partition=str(partition), reason=failure.message)
+            partition.fail(failure)
+        else:
+            partition.log.finish_flush(flush)
 
     async def _expire_producers(self) -> None:
         for number, partition in enumerate(list(self._table)):

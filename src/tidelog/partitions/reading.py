@@ -83,7 +83,7 @@ def read_partition(
             if isolation_level == READ_COMMITTED:
                 answer.aborted_transactions = [
                     (aborted.producer_id, aborted.first_offset)
-                    for aborted in log.aborted_transactions(target.fetch_offset, upper_offset)
+                    for aborted in log.aborted_transactions(target.fetch_offset, log.upper_bound_offset(region))
                 ]
     except BrokerError as error:
         answer.error_code = error.code

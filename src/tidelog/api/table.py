@@ -58,7 +58,7 @@ APIS: tuple[Api, ...] = (
     Api(60, 0, 2, "describe_cluster"),
     Api(61, 0, 0, "describe_producers"),
     Api(65, 0, 0, "describe_transactions"),
-    Api(66, 0, 1, "list_transactions"),
+    Api(66, 0, 2, "list_transactions"),
     Api(68, 0, 1, "consumer_group_heartbeat"),
     Api(69, 0, 1, "consumer_group_describe"),
     Api(74, 0, 1, "list_config_resources"),

@@ -1,8 +1,9 @@
-"""ListTransactions: the transactional ids this node coordinates, by state, producer id and duration."""
+"""ListTransactions: the transactional ids this node coordinates, by state, producer id, duration and name."""
 
 from __future__ import annotations
 
 from tidelog.api.context import RequestContext
+from tidelog.groups.core.consumer.patterns import compile_pattern
 from tidelog.model.errors import BrokerError
 from tidelog.protocol.generated.list_transactions import (
     ListTransactionsRequest,
@@ -27,6 +28,9 @@ async def handle(context: RequestContext, request: ListTransactionsRequest) -> L
         longer_than_ms=request.duration_filter,
     )
     try:
+        matches = (
+            compile_pattern(request.transactional_id_pattern).fullmatch if request.transactional_id_pattern else None
+        )
         listed = await context.services.transactions.list_transactions(filters)
     except BrokerError as error:
         return ListTransactionsResponse(error_code=error.code, unknown_state_filters=unknown)
@@ -37,5 +41,6 @@ async def handle(context: RequestContext, request: ListTransactionsRequest) -> L
                 transactional_id=name, producer_id=metadata.producer_id, transaction_state=metadata.state.value
             )
             for name, metadata in listed
+            if matches is None or matches(name) is not None
         ],
     )

@@ -32,6 +32,8 @@ class Asker:
             fetch_sessions=UNUSED,
             producer_ids=UNUSED,
             groups=UNUSED,
+            transactions=UNUSED,
+            markers=UNUSED,
             metrics=UNUSED,
             now_ms=lambda: 1_000,
         )

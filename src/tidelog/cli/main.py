@@ -24,6 +24,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "produce": ("tidelog.cli.produce", "write records to a topic"),
     "consume": ("tidelog.cli.consume", "read records of a topic"),
     "groups": ("tidelog.cli.groups", "list, describe, reset and delete consumer groups"),
+    "transactions": ("tidelog.cli.transactions", "list, describe and abort transactions"),
     "configs": ("tidelog.cli.configs", "show and change settings of topics and brokers at run time"),
     "config": ("tidelog.cli.config", "explain the settings of a node and of topics"),
     "log": ("tidelog.cli.log", "dump and verify log segments offline"),

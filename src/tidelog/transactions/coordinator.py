@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.coordination.host import CoreHost, HostState
@@ -64,7 +65,8 @@ class TransactionCoordinator:
             create_topic=create_topic,
             on_loaded=self._resume,
         )
-        self._completing: dict[str, asyncio.Task[None]] = {}
+        self._completing: dict[str, tuple[Shard, asyncio.Task[None]]] = {}
+        """Outcomes that are being seen through, and for which shard: one that is loaded anew starts its own."""
         self._rounds: list[asyncio.Task[None]] = []
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -78,7 +80,7 @@ class TransactionCoordinator:
         ]
 
     async def stop(self) -> None:
-        tasks = [*self._rounds, *self._completing.values()]
+        tasks = [*self._rounds, *(task for _, task in self._completing.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -183,8 +185,11 @@ class TransactionCoordinator:
 
     def _complete(self, partition: int, shard: Shard, transactional_id: str, *, is_committed: bool = True) -> None:
         """Sees a prepared outcome through: at once where nothing has to wait, otherwise in a task."""
-        if transactional_id in self._completing:
-            return
+        running = self._completing.get(transactional_id)
+        if running is not None and not running[1].done():
+            if running[0] is shard:
+                return
+            running[1].cancel()
         completion = Completion(
             shard,
             transactional_id,
@@ -195,12 +200,18 @@ class TransactionCoordinator:
         if completion.try_at_once():
             return
         task = asyncio.ensure_future(completion.run())
-        self._completing[transactional_id] = task
-        task.add_done_callback(lambda _: self._completing.pop(transactional_id, None))
+        self._completing[transactional_id] = (shard, task)
+        task.add_done_callback(partial(self._completed, transactional_id))
+
+    def _completed(self, transactional_id: str, task: asyncio.Task[None]) -> None:
+        if self._completing.get(transactional_id, (None, None))[1] is task:
+            del self._completing[transactional_id]
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("transaction not completed", transactional_id=transactional_id, error=repr(task.exception()))
 
     async def _settled(self, transactional_id: str) -> bool:
         """Waits a little for the outcome of the transaction before; False when it takes longer."""
-        task = self._completing.get(transactional_id)
+        _, task = self._completing.get(transactional_id, (None, None))
         if task is None:
             return True
         await asyncio.wait({task}, timeout=SETTLE_SECONDS_MAX)

@@ -1,0 +1,303 @@
+"""The coordinator around the core: outcomes are seen through, whatever the logs and the partitions say first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from tests.unit.coordination.memory_log import MemoryLog
+from tests.unit.transactions.driver import ID, TIMEOUT_MS, partitions
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.coordination.log import Marker
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import TopicPartition
+from tidelog.transactions.coordinator import TransactionCoordinator
+from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised
+from tidelog.transactions.core.state import TransactionState
+
+pytestmark = pytest.mark.anyio
+S = TransactionState
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Markers:
+    """Where markers go: written, refused or waiting, as the test wants it."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[TopicPartition, Marker]] = []
+        self.refusals: dict[TopicPartition, ErrorCode] = {}
+        self.waits: dict[TopicPartition, asyncio.Future[None]] = {}
+
+    def write(self, marker: Marker, partition: TopicPartition) -> Awaitable[None] | None:
+        if partition in self.refusals:
+            raise BrokerError(self.refusals[partition])
+        self.written.append((partition, marker))
+        return self.waits.pop(partition, None)
+
+
+class World:
+    def __init__(self) -> None:
+        self.logs = [MemoryLog(), MemoryLog()]
+        self.markers = Markers()
+        self.ids_given = 0
+        self.coordinator = self.new_coordinator()
+
+    def new_coordinator(self) -> TransactionCoordinator:
+        async def create() -> None:
+            raise AssertionError("the topic is there")
+
+        async def next_id() -> int:
+            self.ids_given += 1
+            return 999 + self.ids_given
+
+        return TransactionCoordinator(
+            BrokerConfig(),
+            open_log=self.logs.__getitem__,
+            count_partitions=lambda: len(self.logs),
+            create_topic=create,
+            coordinator_epoch=lambda _: 4,
+            next_producer_id=next_id,
+            markers=self.markers,
+        )
+
+    async def restart(self) -> None:
+        await self.coordinator.stop()
+        self.coordinator = self.new_coordinator()
+        self.coordinator.start()
+        await self.coordinator.loaded()
+
+    async def begin(self, *indexes: int) -> Initialised:
+        producer = await self.coordinator.init(Init(ID, TIMEOUT_MS))
+        assert producer.error is ErrorCode.NONE
+        assert await self.add(producer, *indexes) is ErrorCode.NONE
+        return producer
+
+    async def add(self, producer: Initialised | Ended, *indexes: int) -> ErrorCode:
+        request = AddPartitions(ID, producer.producer_id, producer.producer_epoch, partitions(*indexes))
+        return await self.coordinator.add_partitions(request)
+
+    async def end(self, producer: Initialised, *, commit: bool = True, moves_epoch: bool = False) -> Ended:
+        return await self.coordinator.end(
+            End(ID, producer.producer_id, producer.producer_epoch, commit, moves_epoch=moves_epoch)
+        )
+
+    async def state(self) -> TransactionState:
+        metadata = await self.coordinator.describe(ID)
+        assert metadata is not None
+        return metadata.state
+
+    @property
+    def log(self) -> MemoryLog:
+        return next(log for log in self.logs if log.end_offset)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    world.coordinator.start()
+    yield world
+    await world.coordinator.stop()
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(10):
+        while not await condition():
+            await asyncio.sleep(0.002)
+
+
+async def test_all_is_done_before_the_answer_where_nothing_has_to_wait(world: World) -> None:
+    producer = await world.begin(0, 1)
+    assert (await world.end(producer)).error is ErrorCode.NONE
+    assert await world.state() is S.COMPLETE_COMMIT
+    marker = Marker(1000, 0, commit=True, coordinator_epoch=4)
+    assert world.markers.written == [(TopicPartition("t", 0), marker), (TopicPartition("t", 1), marker)]
+    assert world.ids_given == 1
+
+
+async def test_a_partition_that_is_away_gets_its_marker_later(world: World) -> None:
+    producer = await world.begin(0, 1)
+    world.markers.refusals[TopicPartition("t", 1)] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await world.end(producer, commit=False)).error is ErrorCode.NONE
+    assert await world.state() is S.PREPARE_ABORT
+    assert (await world.end(producer, commit=False)).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    next_transaction = asyncio.ensure_future(world.add(producer, 0))
+    await asyncio.sleep(0)
+    world.markers.refusals.clear()
+    assert await next_transaction is ErrorCode.NONE, "it waited for the one before"
+    assert sorted(partition for partition, _ in world.markers.written) == sorted(partitions(0, 1))
+    assert await world.state() is S.ONGOING
+
+
+async def test_a_request_does_not_wait_for_ever(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.transactions.coordinator.SETTLE_SECONDS_MAX", 0.02)
+    producer = await world.begin(0)
+    world.markers.refusals[TopicPartition("t", 0)] = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await world.end(producer)).error is ErrorCode.NONE
+    assert await world.add(producer, 0) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert (await world.coordinator.init(Init(ID, TIMEOUT_MS))).error is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    ],
+)
+async def test_what_no_repetition_changes_is_not_repeated(world: World, code: ErrorCode) -> None:
+    producer = await world.begin(0, 1)
+    world.markers.refusals[TopicPartition("t", 0)] = code
+    assert (await world.end(producer)).error is ErrorCode.NONE
+    assert await world.state() is S.COMPLETE_COMMIT
+
+
+async def test_markers_wait_for_their_commit(world: World) -> None:
+    producer = await world.begin(0, 1)
+    waiting = world.markers.waits[TopicPartition("t", 0)] = asyncio.get_running_loop().create_future()
+    assert (await world.end(producer)).error is ErrorCode.NONE
+    assert await world.state() is S.PREPARE_COMMIT
+    waiting.set_exception(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+    assert [partition.partition for partition, _ in world.markers.written] == [0, 1, 0], "written again, and only that"
+
+
+async def is_in(world: World, state: TransactionState) -> bool:
+    return await world.state() is state
+
+
+async def test_no_marker_before_the_outcome_is_committed(world: World) -> None:
+    producer = await world.begin(0)
+    world.log.commits_at_once = False
+    ending = asyncio.ensure_future(world.end(producer))
+    await asyncio.sleep(0.01)
+    assert not ending.done()
+    assert world.markers.written == []
+    world.log.commit()
+    assert (await ending).error is ErrorCode.NONE
+    assert len(world.markers.written) == 1
+
+
+async def test_an_outcome_that_is_committed_too_late_for_its_answer_is_seen_through(world: World) -> None:
+    world.coordinator._shards._commit_timeout_ms = 20
+    await world.coordinator._shards.stop()
+    producer = await world.begin(0)
+    world.log.commits_at_once = False
+    with pytest.raises(BrokerError) as refused:
+        await world.end(producer)
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.markers.written == []
+    world.log.commits_at_once = True
+    world.log.commit()
+    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+    assert len(world.markers.written) == 1
+
+
+async def test_a_log_that_refuses_changes_nothing(world: World) -> None:
+    producer = await world.begin(0)
+    world.log.refusal = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
+    for ask in (world.end(producer), world.add(producer, 1), world.coordinator.init(Init(ID, TIMEOUT_MS))):
+        with pytest.raises(BrokerError) as refused:
+            await ask
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+    world.log.refusal = None
+    assert await world.state() is S.ONGOING
+    assert world.markers.written == []
+    assert (await world.end(producer)).error is ErrorCode.NONE
+
+
+async def test_a_record_of_completion_that_fails_is_tried_again(world: World) -> None:
+    producer = await world.begin(0)
+    log, write = world.log, world.markers.write
+
+    def refuse_then_write(marker: Marker, partition: TopicPartition) -> Awaitable[None] | None:
+        log.refusal = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return write(marker, partition)
+
+    world.markers.write = refuse_then_write  # type: ignore[method-assign]
+    assert (await world.end(producer)).error is ErrorCode.NONE
+    assert await world.state() is S.PREPARE_COMMIT
+    log.refusal = None
+    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+
+
+async def test_after_a_restart_prepared_outcomes_are_completed(world: World) -> None:
+    producer = await world.begin(0, 1)
+    world.markers.refusals[TopicPartition("t", 1)] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await world.end(producer)
+    await world.restart()
+    assert await world.state() is S.PREPARE_COMMIT
+    world.markers.refusals.clear()
+    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+    assert {partition.partition for partition, _ in world.markers.written} == {0, 1}
+    assert all(marker.commit for _, marker in world.markers.written)
+    assert await world.add(producer, 0) is ErrorCode.NONE
+
+
+async def test_a_new_producer_aborts_what_was_open_and_gets_its_epoch_at_once(world: World) -> None:
+    await world.begin(0)
+    second = await world.coordinator.init(Init(ID, TIMEOUT_MS))
+    assert second == Initialised(ErrorCode.NONE, 1000, 2)
+    assert world.markers.written == [(TopicPartition("t", 0), Marker(1000, 1, commit=False, coordinator_epoch=4))]
+    assert world.ids_given == 1
+
+
+async def test_transactions_that_take_too_long_are_aborted(world: World) -> None:
+    producer = await world.coordinator.init(Init(ID, 1))
+    await world.add(producer, 0)
+    await asyncio.sleep(0.005)
+    await world.coordinator.abort_timed_out()
+    assert await world.state() is S.COMPLETE_ABORT
+    assert world.coordinator.count_states() == {"CompleteAbort": 1}
+
+
+async def test_the_quick_check_of_a_write(world: World) -> None:
+    producer = await world.begin(0)
+    target = TopicPartition("t", 0)
+
+    def allowed(**changes: int) -> bool:
+        held = producer._replace(**changes)
+        return world.coordinator.is_in_transaction(ID, held.producer_id, held.producer_epoch, target)
+
+    assert allowed()
+    assert not allowed(producer_id=7)
+    assert not allowed(producer_epoch=7)
+    assert not world.coordinator.is_in_transaction(ID, 1000, 0, TopicPartition("t", 1))
+    assert not world.coordinator.is_in_transaction("nobody", 1000, 0, target)
+    world.log.commits_at_once = False
+    adding = asyncio.ensure_future(world.add(producer, 5))
+    await asyncio.sleep(0)
+    assert not allowed(), "something is not committed yet"
+    world.log.commit()
+    await adding
+    assert allowed()
+    world.log.commits_at_once = True
+    await world.end(producer)
+    assert not allowed()
+
+
+async def test_listing_all_shards(world: World) -> None:
+    for name in ("a", "b", "c", "d"):
+        await world.coordinator.init(Init(name, TIMEOUT_MS))
+    assert all(log.end_offset for log in world.logs)
+    listed = await world.coordinator.list_transactions(Filters())
+    assert {found.transactional_id for found in listed} == {"a", "b", "c", "d"}
+
+
+async def test_a_shard_that_is_loaded_anew_starts_its_own_completions(world: World) -> None:
+    """As when leadership goes and comes back while a marker is repeated."""
+    producer = await world.begin(0)
+    world.markers.refusals[TopicPartition("t", 0)] = ErrorCode.NOT_ENOUGH_REPLICAS
+    await world.end(producer)
+    for _, shard in world.coordinator._shards.active():
+        shard.unload()
+    world.coordinator._shards.refresh()
+    await world.coordinator.loaded()
+    world.markers.refusals.clear()
+    await until(lambda: is_in(world, S.COMPLETE_COMMIT))

@@ -43,14 +43,15 @@ def java() -> str:
     return found
 
 
-def jars_directory() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "tidelog" / f"kafka-{VERSION}"
-
-
 def resolve_jars() -> Path:
-    """The directory with Kafka's jars; the first call on a machine fetches them with Maven."""
-    directory = jars_directory()
+    """The directory with Kafka's jars."""
+    return fetch_jars(f"kafka-{VERSION}", DEFINITIONS / "pom.xml")
+
+
+def fetch_jars(name: str, pom: Path) -> Path:
+    """The directory with the jars that a pom asks for; the first call on a machine fetches them with Maven."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    directory = cache / "tidelog" / name
     complete = directory / ".complete"
     if complete.exists():
         return directory
@@ -62,10 +63,10 @@ def resolve_jars() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
             goal = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={directory}")
-            command = [maven, "-q", "-B", "-f", str(DEFINITIONS / "pom.xml"), *goal]
+            command = [maven, "-q", "-B", "-f", str(pom), *goal]
             result = subprocess.run(command, capture_output=True, text=True, check=False)
             if result.returncode != 0:
-                raise MissingTool(f"Maven could not fetch Apache Kafka {VERSION}: {result.stdout[-2000:]}")
+                raise MissingTool(f"Maven could not fetch {name}: {result.stdout[-2000:]}")
             complete.touch()
     return directory
 

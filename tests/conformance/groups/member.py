@@ -237,9 +237,14 @@ def as_owned(owned: dict[bytes, list[int]]) -> list[ConsumerGroupHeartbeatReques
     ]
 
 
-def settle(*members: ConsumerMember, rounds: int = 8) -> None:
-    """Lets everybody report until nobody has anything left to do."""
-    for _ in range(rounds):
-        for member in members:
-            answer = member.beat()
-            assert answer.error_code == 0, answer
+def settle(*members: ConsumerMember, counts: Sequence[int]) -> None:
+    """Lets everybody report until each has as many partitions as it should, in whatever order, at the same epoch."""
+
+    def is_settled() -> bool:
+        answers = [member.beat() for member in members]
+        assert all(answer.error_code == 0 for answer in answers), answers
+        has_news = any(answer.assignment is not None for answer in answers)
+        is_done = not has_news and len({member.epoch for member in members}) == 1
+        return is_done and sorted(member.count for member in members) == sorted(counts)
+
+    wait_until(is_settled, f"the members have {counts} partitions")

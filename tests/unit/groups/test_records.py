@@ -130,7 +130,7 @@ def test_tombstones() -> None:
 
 
 def test_kinds_of_records_that_are_not_known_yet() -> None:
-    assert decode_record(b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x01") is None
+    assert decode_record(b"\x00\x0b\x00\x01g", b"\x00\x00\x00\x00\x00\x01") is None
 
 
 @given(blobs, st.none() | blobs)

@@ -23,6 +23,9 @@ from tidelog.groups.core.consumer.records import (
 )
 from tidelog.metadata.image import MetadataImage
 
+FIRST_EPOCH = 2
+"""Of a new group, as in Kafka, where members that wait for the first assignment are at 1."""
+
 
 def refresh_epoch(draft: Draft, image: MetadataImage, now: Moment, *, has_changed: bool) -> None:
     """Gives the group a new epoch if a subscription has changed, or a topic that it reads."""
@@ -32,7 +35,8 @@ def refresh_epoch(draft: Draft, image: MetadataImage, now: Moment, *, has_change
     group = draft.group
     found = metadata_hash(group.subscribed_topics(), image)
     if has_changed or found != group.metadata_hash:
-        draft.add(GroupEpochRecord(group.group_id, GroupEpoch(group.epoch + 1, found)))
+        epoch = group.epoch + 1 if group.epoch > 0 else FIRST_EPOCH
+        draft.add(GroupEpochRecord(group.group_id, GroupEpoch(epoch, found)))
     else:
         group.is_metadata_stale = False
 

@@ -104,13 +104,14 @@ def heartbeat(group: ConsumerGroup, request: Heartbeat) -> ErrorCode:
 
 
 def leave(draft: Draft, leaving: tuple[LeavingMember, ...], world: World) -> list[LeftMember]:
+    """Members of either protocol, since this is also how an administrator takes members out."""
     results = []
     for member_id, instance_id in leaving:
         try:
             if instance_id is not None and member_id == UNKNOWN_MEMBER_ID:
                 # An administrator removes a static member by its instance id alone.
                 member_id = draft.group.static_members.get(instance_id, UNKNOWN_MEMBER_ID)
-            validate_classic(draft.group, member_id, instance_id)
+            validate_member(draft.group, member_id, instance_id)
         except BrokerError as error:
             results.append(LeftMember(member_id, instance_id, error.code))
             continue
@@ -122,9 +123,16 @@ def leave(draft: Draft, leaving: tuple[LeavingMember, ...], world: World) -> lis
 
 
 def validate_classic(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ClassicMember:
+    classic = validate_member(group, member_id, instance_id).classic
+    if classic is None:
+        raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+    return classic
+
+
+def validate_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Subscription:
     if instance_id is not None:
         validate_static(group, member_id, instance_id)
     member = group.members.get(member_id)
-    if member is None or member.classic is None:
-        raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID)
-    return member.classic
+    if member is None:
+        raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
+    return member

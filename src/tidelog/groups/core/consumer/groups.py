@@ -196,6 +196,7 @@ class ConsumerGroups:
         results = classic_members.leave(draft, tuple(request.members), self._world(now))
         decision = Decision(Left(ErrorCode.NONE, results))
         decision.records += draft.records
+        self._maybe_downgrade(draft.group, now)
         return decision
 
     # -- offsets -----------------------------------------------------------------------------------------------------
@@ -213,17 +214,15 @@ class ConsumerGroups:
         if member is None:
             raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID)
         current = group.current_of(request.member_id)
-        if member.classic is not None:
-            if request.generation != current.epoch:
-                raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
-            self._keep_classic_alive(group, request.member_id, now)
-            return
-        if not is_transactional and not request.reports_missing_group:
+        is_classic = member.classic is not None
+        if not (is_classic or is_transactional or request.reports_missing_group):
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION)
-        if request.generation == current.epoch:
-            return
-        if request.generation > current.epoch or not _owned_since(current, request):
-            raise BrokerError(ErrorCode.STALE_MEMBER_EPOCH)
+        if request.generation != current.epoch and (
+            request.generation > current.epoch or not _owned_since(current, request)
+        ):
+            raise BrokerError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH)
+        if is_classic:
+            self._keep_classic_alive(group, request.member_id, now)
 
     def validate_fetch(self, group: ConsumerGroup, request: FetchOffsets) -> None:
         if not request.member_id and request.member_epoch < 0:

@@ -129,7 +129,8 @@ def downgrade_record(
     protocol = voters.select_protocol()
     stored = StoredGroup(
         CONSUMER_PROTOCOL_TYPE,
-        group.epoch,
+        # Not the group's epoch, which nobody has come to yet: who is up to date is asked to rejoin, not turned away.
+        max(group.current_of(member.member_id).epoch for member in members),
         protocol,
         members[0].member_id,
         now.wall_ms,

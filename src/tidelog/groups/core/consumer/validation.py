@@ -21,8 +21,8 @@ def validate_heartbeat(request: ConsumerHeartbeat, assignors: Collection[str]) -
         _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
         _require(request.owned == {}, "TopicPartitions must be empty when (re-)joining.")
         _require(
-            bool(request.topics) or bool(request.pattern),
-            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-empty in first request.",
+            request.topics is not None or request.pattern is not None,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be set in first request.",
         )
     elif epoch == STATIC_LEAVE_EPOCH:
         _require(request.instance_id is not None, "InstanceId can't be null.")

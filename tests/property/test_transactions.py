@@ -98,6 +98,8 @@ class Transactions(RuleBasedStateMachine):
         self.over: list[Transaction] = []
         self.marked: dict[str, set[TopicPartition]] = {}
         """Partitions that have the marker of a prepared outcome, as far as this run of the coordinator knows."""
+        self.shut_out: set[tuple[str, int, int]] = set()
+        """Name, id and epoch of producers that were fenced: by a time-out, or because another one started."""
         self.counter = 0
 
     def teardown(self) -> None:
@@ -125,6 +127,7 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(target=clients, name=st.sampled_from(NAMES), moves_epoch=st.booleans())
     def start(self, name: str, moves_epoch: bool) -> Client:
+        self._shut_out(name)
         reply = self.driver.init(name)
         self._note_end(name)
         if reply.error is ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -139,7 +142,13 @@ class Transactions(RuleBasedStateMachine):
         reply = self.driver.init(client.name, client.held.producer_id, client.held.producer_epoch)
         self._note_end(client.name)
         if reply.error is ErrorCode.NONE:
+            assert (client.name, client.held.producer_id, client.held.producer_epoch) not in self.shut_out
             client.held = reply
+
+    def _shut_out(self, name: str) -> None:
+        metadata = self.driver.shard.transactions.get(name)
+        if metadata is not None:
+            self.shut_out.add((name, metadata.producer_id, metadata.producer_epoch))
 
     @rule(client=clients, index=st.integers(0, PARTITIONS - 1), size=st.integers(1, 3))
     def write(self, client: Client, index: int, size: int) -> None:
@@ -185,6 +194,7 @@ class Transactions(RuleBasedStateMachine):
         error = self.driver.perform(self.driver.shard.decide_add_partitions(request, self.driver.now))
         if error is not ErrorCode.NONE:
             return False
+        assert (client.name, client.held.producer_id, client.held.producer_epoch) not in self.shut_out
         self.ongoing.setdefault(client.name, Transaction())
         assert self.driver.shard.verify_partitions(request) == {target: ErrorCode.NONE}
         return True
@@ -231,6 +241,10 @@ class Transactions(RuleBasedStateMachine):
     @rule(by_ms=st.sampled_from([1, 1000, 61_000]))
     def time_passes(self, by_ms: int) -> None:
         self.driver.now_ms += by_ms
+        for name, metadata in self.driver.shard.transactions.items():
+            waited_ms = self.driver.now.wall_ms - metadata.start_timestamp_ms
+            if metadata.state is TransactionState.ONGOING and waited_ms > metadata.timeout_ms:
+                self._shut_out(name)
         for name in self.driver.perform(self.driver.shard.decide_abort_timed_out(None, self.driver.now)):
             self._note_end(name)
 
@@ -324,7 +338,7 @@ class Transactions(RuleBasedStateMachine):
 
 TestTransactions = Transactions.TestCase
 TestTransactions.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -1,8 +1,8 @@
 """Cuts a byte stream into frames: a 4-byte size, then that many bytes.
 
 The bytes of a large frame are received where they stay; small ones go through a scratch buffer that all connections
-share, since they are taken out before the next connection reads. Memory follows what really arrived: a buffer of the
-announced size is only reserved, its pages come into being as they are filled.
+share, since they are taken out before the next connection reads. Memory follows what really arrived, not what was
+announced: the place of a large frame is never more than GROWTH times the bytes that came.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from tidelog.model import limits
 SCRATCH_BYTES = 256 * 1024
 DIRECT_BYTES_MIN = 16 * 1024
 """From this many missing bytes on, the rest of a frame is received in place instead of being copied there."""
+
+GROWTH = 4
 
 _SIZE = Struct(">i")
 
@@ -28,7 +30,7 @@ class FrameError(Exception):
 class FrameReader:
     """The incomplete tail of one connection's stream. `buffer`, fill some of it, `filled`, and so on."""
 
-    __slots__ = ("_frame_bytes_max", "_place", "_placed_bytes", "_scratch", "_tail")
+    __slots__ = ("_frame_bytes_max", "_place", "_placed_bytes", "_scratch", "_tail", "_wanted_bytes")
 
     def __init__(self, scratch: memoryview, frame_bytes_max: int) -> None:
         self._scratch = scratch
@@ -38,6 +40,8 @@ class FrameReader:
         self._place: bytearray | None = None
         """A large frame that is being received."""
         self._placed_bytes = 0
+        self._wanted_bytes = 0
+        """Size of the large frame when it is whole."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -46,9 +50,12 @@ class FrameReader:
 
     def buffer(self) -> memoryview:
         """Where the next bytes are to be put."""
-        if self._place is None:
+        place = self._place
+        if place is None:
             return self._scratch
-        return memoryview(self._place)[self._placed_bytes :]
+        if self._placed_bytes == len(place):
+            place.extend(bytes(min(self._wanted_bytes, GROWTH * len(place)) - len(place)))
+        return memoryview(place)[self._placed_bytes :]
 
     def filled(self, byte_count: int) -> list[Frame]:
         """So many bytes were put there; returns the frames they complete."""
@@ -56,7 +63,7 @@ class FrameReader:
             data = bytes(self._scratch[:byte_count])
             return self._cut(self._tail + data if self._tail else data)
         self._placed_bytes += byte_count
-        if self._placed_bytes < len(self._place):
+        if self._placed_bytes < self._wanted_bytes:
             return []
         frame = self._place
         self._place = None
@@ -76,9 +83,9 @@ class FrameReader:
             end = length
         self._tail = data[position:]
         if end - length >= DIRECT_BYTES_MIN:
-            self._place = bytearray(end - position)
+            self._place = bytearray(self._tail)
             self._placed_bytes = len(self._tail)
-            self._place[: self._placed_bytes] = self._tail
+            self._wanted_bytes = end - position
             self._tail = b""
         return frames
 

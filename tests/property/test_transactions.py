@@ -107,7 +107,7 @@ class Transactions(RuleBasedStateMachine):
             self._settle()
         finally:
             for log in self.logs:
-                log.close()
+                log.close(clean=False)
             shutil.rmtree(self.directory)
 
     def _open(self, index: int, *, clean: bool) -> Log:
@@ -264,7 +264,7 @@ class Transactions(RuleBasedStateMachine):
     def the_node_crashes(self) -> None:
         self.the_coordinator_crashes()
         for index, log in enumerate(self.logs):
-            log.close()
+            log.close(clean=False)
             self.logs[index] = self._open(index, clean=False)
         self.offsets.shard = self.offsets.replayed()
 
@@ -346,7 +346,7 @@ class ManyTransactions(Transactions):
     pass
 
 
-TestManyTransactions = pytest.mark.long(ManyTransactions.TestCase)
+TestManyTransactions = pytest.mark.timeout(3600)(pytest.mark.long(ManyTransactions.TestCase))
 TestManyTransactions.settings = settings(
     max_examples=3000, stateful_step_count=80, deadline=None, suppress_health_check=list(HealthCheck)
 )

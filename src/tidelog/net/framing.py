@@ -54,7 +54,9 @@ class FrameReader:
         if place is None:
             return self._scratch
         if self._placed_bytes == len(place):
-            place.extend(bytes(min(self._wanted_bytes, GROWTH * len(place)) - len(place)))
+            grown = bytearray(min(self._wanted_bytes, GROWTH * len(place)))
+            grown[: len(place)] = place
+            place = self._place = grown
         return memoryview(place)[self._placed_bytes :]
 
     def filled(self, byte_count: int) -> list[Frame]:

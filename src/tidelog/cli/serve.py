@@ -111,6 +111,8 @@ async def _serve(loaded: LoadedConfig) -> int:
         starting.cancel()
         return await _end_in_time(starting)
     starting.result()
+    # What exists now lives as long as the process: the collector need not walk it again during requests.
+    gc.freeze()
     _say_ready(node)
     await stopping
     return await _end_in_time(asyncio.create_task(node.stop()))

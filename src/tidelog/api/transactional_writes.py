@@ -50,7 +50,11 @@ def check_produce(
             partition = None if partitions is None else partitions.get(index)
             if partition is None or records is None or len(records) < HEADER_SIZE:
                 continue
-            header = decode_header(records)
+            try:
+                header = decode_header(records)
+            except BrokerError:
+                # No batch: the append finds the words for it.
+                continue
             if not header.is_transactional:
                 continue
             producers.add((header.producer_id, header.producer_epoch))

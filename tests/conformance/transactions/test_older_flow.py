@@ -68,6 +68,14 @@ def test_a_transactional_batch_needs_a_transactional_id(producer: WireProducer, 
     assert refused == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+def test_bytes_that_are_no_batch_are_refused_as_elsewhere(producer: WireProducer, topic: str) -> None:
+    assert producer.add(topic) == [0]
+    assert producer.produce(topic, b"x", magic=9, base_sequence=0) in (Code.CORRUPT_MESSAGE, Code.INVALID_RECORD)
+    assert producer.produce(topic, b"x", crc_error=1, base_sequence=0) == Code.CORRUPT_MESSAGE
+    assert producer.produce(topic, b"x", producer_id=77, base_sequence=0) == Code.INVALID_PRODUCER_ID_MAPPING
+    assert producer.produce(topic, b"good", base_sequence=0) == 0
+
+
 def test_a_batch_outside_the_transaction_is_refused_while_one_is_open(producer: WireProducer, topic: str) -> None:
     assert producer.add(topic) == [0]
     assert producer.produce(topic, b"x") == 0

@@ -1,8 +1,8 @@
 """`python -m benchmarks`: Tidelog beside a real Apache Kafka on this machine, with the same clients.
 
-Starts are measured first, each with fresh processes in turn. Then both brokers run, and only one at a time has load:
-in every round each case runs on one and then on the other. Before the first round every case runs once in full on
-both, unmeasured, so that the JVM has compiled what it is measured by.
+Starts and replays are measured first, each with fresh processes in turn. Then both brokers run, and only one at a time
+has load: in every round each case runs on one and then on the other. Before the first round every case runs once in
+full on both, unmeasured, so that the JVM has compiled what it is measured by.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.figures import summarise
+from benchmarks.group_cases import GROUP_CASES, REPLAY, SETTINGS, measure_replay
 from benchmarks.load_cases import LOAD_CASES, LoadCase
 from benchmarks.report import RESULTS, table, write_results
 from benchmarks.start_case import measure_start
@@ -27,6 +30,7 @@ from benchmarks.tidelog_node import start_tidelog
 
 KINDS = ("kafka", "tidelog")
 START = "start"
+CASE_NAMES = (START, REPLAY, *(case.name for case in (*LOAD_CASES, *GROUP_CASES)))
 
 Rounds = dict[str, dict[str, list[float]]]
 
@@ -37,8 +41,9 @@ def say(text: str) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
-    names = [START, *(case.name for case in LOAD_CASES)]
-    parser.add_argument("--case", action="append", choices=names, help="only this case (may be given several times)")
+    parser.add_argument(
+        "--case", action="append", choices=CASE_NAMES, help="only this case (may be given several times)"
+    )
     parser.add_argument("--only", choices=KINDS, help="only this broker; no ratios then")
     parser.add_argument("--rounds", type=int, help="rounds of the load cases (default 3, quick 1)")
     parser.add_argument("--quick", action="store_true", help="a fifth of the records, one round; no verdict")
@@ -54,20 +59,33 @@ def keep(rounds: Rounds, kind: str, figures: dict[str, float]) -> None:
     say(f"  {kind:8}" + "  ".join(f"{name.partition('.')[2]}={value:.4g}" for name, value in figures.items()))
 
 
-def measure_starts(rounds: Rounds, kinds: list[str], count: int, directory: Path) -> None:
+def measure_starts(rounds: Rounds, kinds: list[str], name: str, count: int, directory: Path) -> None:
+    """Of fresh processes: `start` or `groups-replay`."""
+    measure = measure_start if name == START else measure_replay
     for number in range(count):
         for kind in kinds:
-            say(f"start, round {number + 1} of {count}, {kind}")
-            place = directory / f"start-{kind}-{number}"
-            keep(rounds, kind, measure_start(kind, place))
+            say(f"{name}, round {number + 1} of {count}, {kind}")
+            place = directory / f"{name}-{kind}-{number}"
+            keep(rounds, kind, measure(kind, place))
             shutil.rmtree(place)
 
 
-def measure_load(rounds: Rounds, kinds: list[str], cases: list[LoadCase], count: int, share: float, at: Path) -> None:
+class LoadRun(NamedTuple):
+    """Cases that share their brokers."""
+
+    name: str
+    cases: list[LoadCase]
+    settings: Mapping[str, str]
+    memory_figure: str
+
+
+def measure_load(rounds: Rounds, kinds: list[str], load: LoadRun, count: int, share: float, directory: Path) -> None:
     with ExitStack() as stack:
         brokers: dict[str, BrokerProcess] = {}
+        cases = load.cases
         for kind in kinds:
-            started = start_kafka(at / kind) if kind == "kafka" else start_tidelog(at / kind)
+            start = start_kafka if kind == "kafka" else start_tidelog
+            started = start(directory / f"{load.name}-{kind}", settings=load.settings)
             brokers[kind] = stack.enter_context(started)
         for case in cases:
             for kind, broker in brokers.items():
@@ -79,7 +97,7 @@ def measure_load(rounds: Rounds, kinds: list[str], cases: list[LoadCase], count:
                 for kind, broker in brokers.items():
                     keep(rounds, kind, case.run(broker, share))
         for kind, broker in brokers.items():
-            keep(rounds, kind, {"memory.loaded_mib": broker.rss_bytes() / 2**20})
+            keep(rounds, kind, {load.memory_figure: broker.rss_bytes() / 2**20})
 
 
 def main() -> int:
@@ -91,16 +109,21 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     kinds = [args.only] if args.only else list(KINDS)
-    wanted = args.case or [START, *(case.name for case in LOAD_CASES)]
-    cases = [case for case in LOAD_CASES if case.name in wanted]
+    wanted = args.case or list(CASE_NAMES)
+    loads = [
+        LoadRun("load", [case for case in LOAD_CASES if case.name in wanted], {}, "memory.loaded_mib"),
+        LoadRun("groups", [case for case in GROUP_CASES if case.name in wanted], SETTINGS, "groups.loaded_mib"),
+    ]
     share = 0.2 if args.quick else 1.0
     count = args.rounds or (1 if args.quick else 3)
     rounds: Rounds = {kind: defaultdict(list) for kind in kinds}
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-", dir=args.data) as directory:
-        if START in wanted:
-            measure_starts(rounds, kinds, 1 if args.quick else 2, Path(directory))
-        if cases:
-            measure_load(rounds, kinds, cases, count, share, Path(directory))
+        for name in (START, REPLAY):
+            if name in wanted:
+                measure_starts(rounds, kinds, name, 1 if args.quick else 2, Path(directory))
+        for load in loads:
+            if load.cases:
+                measure_load(rounds, kinds, load, count, share, Path(directory))
     print(table(summarise(rounds)))
     if not args.no_results:
         options = {"rounds": str(count), "records": f"{share:.0%} of the full number", "cases": ", ".join(wanted)}

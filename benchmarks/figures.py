@@ -70,6 +70,65 @@ FIGURES = (
     Figure("end-to-end.p50_ms", "end to end at 1,000/s: p50", "ms", at_most=1),
     Figure("end-to-end.p99_ms", "end to end at 1,000/s: p99", "ms", at_most=1),
     Figure("end-to-end.cpu_us", "end to end at 1,000/s: broker CPU", "us/record"),
+    Figure("groups-many-classic.stable_s", "1,000 groups of one member, classic: stable assignment", "s", at_most=0.5),
+    Figure(
+        "groups-many-classic.stable_cpu_s", "1,000 groups of one member, classic: broker CPU of that", "s", at_most=0.5
+    ),
+    Figure(
+        "groups-many-classic.beat_cpu_us",
+        "1,000 groups of one member, classic: broker CPU",
+        "us/heartbeat",
+        at_most=0.5,
+    ),
+    Figure("groups-many-classic.beat_rate", "1,000 groups of one member, classic: heartbeats", "1/s"),
+    Figure("groups-many-consumer.stable_s", "1,000 groups of one member, KIP-848: stable assignment", "s", at_most=0.5),
+    Figure(
+        "groups-many-consumer.stable_cpu_s", "1,000 groups of one member, KIP-848: broker CPU of that", "s", at_most=0.5
+    ),
+    Figure(
+        "groups-many-consumer.beat_cpu_us",
+        "1,000 groups of one member, KIP-848: broker CPU",
+        "us/heartbeat",
+        at_most=0.5,
+    ),
+    Figure("groups-many-consumer.beat_rate", "1,000 groups of one member, KIP-848: heartbeats", "1/s"),
+    Figure(
+        "groups-large-classic.stable_s", "500 members, 1,000 partitions, classic: stable assignment", "s", at_most=0.5
+    ),
+    Figure(
+        "groups-large-classic.stable_cpu_s",
+        "500 members, 1,000 partitions, classic: broker CPU of that",
+        "s",
+        at_most=0.5,
+    ),
+    Figure(
+        "groups-large-classic.beat_cpu_us",
+        "500 members, 1,000 partitions, classic: broker CPU",
+        "us/heartbeat",
+        at_most=0.5,
+    ),
+    Figure("groups-large-classic.beat_rate", "500 members, 1,000 partitions, classic: heartbeats", "1/s"),
+    Figure(
+        "groups-large-consumer.stable_s", "500 members, 1,000 partitions, KIP-848: stable assignment", "s", at_most=0.5
+    ),
+    Figure(
+        "groups-large-consumer.stable_cpu_s",
+        "500 members, 1,000 partitions, KIP-848: broker CPU of that",
+        "s",
+        at_most=0.5,
+    ),
+    Figure(
+        "groups-large-consumer.beat_cpu_us",
+        "500 members, 1,000 partitions, KIP-848: broker CPU",
+        "us/heartbeat",
+        at_most=0.5,
+    ),
+    Figure("groups-large-consumer.beat_rate", "500 members, 1,000 partitions, KIP-848: heartbeats", "1/s"),
+    Figure("groups-commits.rate", "commits of 10 partitions: throughput", "commits/s", at_least=1),
+    Figure("groups-commits.cpu_us", "commits of 10 partitions: broker CPU", "us/commit", at_most=0.5),
+    Figure("groups-replay.start_s", "start with 1,000,000 commit records, until all offsets are known", "s", at_most=1),
+    Figure("groups-replay.cpu_s", "CPU of that start", "s"),
+    Figure("groups.loaded_mib", "RSS after the groups", "MiB", at_most=0.1),
     Figure("start.fresh_s", "start to first ack, fresh", "s", at_most=0.15),
     Figure("start.cpu_s", "CPU of that start", "s"),
     Figure("start.partitions_s", "1,000 partitions writable", "s", at_most=0.2),

@@ -1,0 +1,168 @@
+"""The processes that put load on a group coordinator; each prints one line of JSON per phase.
+
+A phase begins when the parent sends a line, so that it can read the broker's CPU before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+import uvloop
+
+from benchmarks.broker_process import wait_until
+from benchmarks.group_members import (
+    BEATEN,
+    STABLE,
+    Driver,
+    Progress,
+    Request,
+    Script,
+    Subject,
+    classic_member,
+    consumer_member,
+)
+from benchmarks.wire import Connection
+from tidelog.protocol.generated.delete_groups import DeleteGroupsRequest
+from tidelog.protocol.generated.find_coordinator import FindCoordinatorRequest
+from tidelog.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.protocol.generated.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tidelog.protocol.generated.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+MEMBERS = {"classic": classic_member, "consumer": consumer_member}
+HEARTBEAT_ROUNDS = 10
+COMMIT_CONNECTIONS = 50
+COMMIT_PARTITIONS = 10
+TIMEOUT_S = 120.0
+
+
+def tell(**figures: Any) -> None:
+    print(json.dumps(figures), flush=True)
+
+
+def wait_for_parent() -> None:
+    assert sys.stdin.readline(), "the parent is gone"
+
+
+def wait_until_loaded(connection: Connection, groups: list[str]) -> None:
+    """The coordinators of all these groups answer; the first search for one creates the topic of offsets."""
+    wanted = FindCoordinatorRequest(coordinator_keys=groups)
+    wait_until(
+        lambda: all(answer.error_code == 0 for answer in connection.call(wanted, 4).coordinators),
+        "there are coordinators",
+        TIMEOUT_S,
+    )
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[]) for group in groups])
+    wait_until(
+        lambda: all(answer.error_code == 0 for answer in connection.call(request, 9).groups),
+        "the coordinators are loaded",
+        TIMEOUT_S,
+    )
+
+
+def subject_of(connection: Connection, topic: str) -> Subject:
+    [described] = connection.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics
+    assert described.error_code == 0, described
+    return Subject(topic, described.topic_id, len(described.partitions))
+
+
+async def join(port: int, protocol: str, groups: list[str], members: int, subject: Subject) -> None:
+    """Phases: everybody has a stable assignment; heartbeats; everybody has left."""
+    progress = Progress(len(groups), members, subject.partitions)
+    progress.heartbeat_rounds = HEARTBEAT_ROUNDS
+    started = 0.0
+
+    def on_barrier(name: str) -> None:
+        nonlocal started
+        if name in (STABLE, BEATEN):
+            tell(phase=name, seconds=time.perf_counter() - started)
+            wait_for_parent()
+            started = time.perf_counter()
+
+    driver = Driver(on_barrier)
+    scripts: list[Script] = [MEMBERS[protocol](group, subject, progress) for group in groups for _ in range(members)]
+    await driver.connect(port, scripts)
+    tell(phase="connected")
+    wait_for_parent()
+    started = time.perf_counter()
+    await driver.run()
+
+
+def run_members(args: argparse.Namespace) -> None:
+    groups = [f"{args.prefix}-{number}" for number in range(args.groups)]
+    with Connection(args.port, timeout_s=TIMEOUT_S) as connection:
+        subject = subject_of(connection, args.topic)
+        wait_until_loaded(connection, groups)
+        uvloop.run(join(args.port, args.protocol, groups, args.members, subject))
+        results = connection.call(DeleteGroupsRequest(groups_names=groups), 2).results
+        assert all(result.error_code == 0 for result in results), results[0]
+    tell(phase="left")
+
+
+def commit_request(group: str, topic: str, partitions: int, offset: int) -> OffsetCommitRequest:
+    """As a consumer without a group membership commits."""
+    wanted = [OffsetCommitRequestPartition(partition_index=n, committed_offset=offset) for n in range(partitions)]
+    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=wanted)])
+
+
+def committer(group: str, topic: str, commits: int) -> Script:
+    for offset in range(1, commits + 1):
+        answer = yield Request(commit_request(group, topic, COMMIT_PARTITIONS, offset), 9)
+        assert all(partition.error_code == 0 for partition in answer.topics[0].partitions), answer
+
+
+def committed_offsets(connection: Connection, groups: list[str], topic: str) -> list[int]:
+    """Of partition 0, of every group; -1 where the coordinator cannot tell (yet)."""
+    topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics) for group in groups])
+    answers = connection.call(request, 9).groups
+    return [-1 if answer.error_code else answer.topics[0].partitions[0].committed_offset for answer in answers]
+
+
+async def commit(args: argparse.Namespace, groups: list[str], commits: int) -> None:
+    driver = Driver(lambda _: None)
+    await driver.connect(args.port, [committer(group, args.topic, commits) for group in groups])
+    tell(phase="connected")
+    wait_for_parent()
+    started = time.perf_counter()
+    await driver.run()
+    tell(phase="committed", seconds=time.perf_counter() - started)
+
+
+def run_commits(args: argparse.Namespace) -> None:
+    groups = [f"{args.prefix}-{number}" for number in range(COMMIT_CONNECTIONS)]
+    commits = args.commits // COMMIT_CONNECTIONS
+    with Connection(args.port, timeout_s=TIMEOUT_S) as connection:
+        wait_until_loaded(connection, groups)
+        uvloop.run(commit(args, groups, commits))
+        found = committed_offsets(connection, groups, args.topic)
+        assert found == [commits] * len(groups), f"committed are {found} of {commits}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.group_client")
+    parser.add_argument("kind", choices=("members", "commits"))
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--prefix", required=True, help="of the groups' names")
+    parser.add_argument("--protocol", choices=sorted(MEMBERS), default="classic")
+    parser.add_argument("--groups", type=int, default=1)
+    parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--commits", type=int, default=0)
+    args = parser.parse_args()
+    (run_members if args.kind == "members" else run_commits)(args)
+
+
+if __name__ == "__main__":
+    main()

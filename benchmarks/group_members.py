@@ -1,0 +1,296 @@
+"""Light members of groups: what each sends is a generator, and one event loop drives hundreds of them.
+
+A member costs the client a few dozen microseconds per request, so that the broker is what is measured; hundreds of
+real clients on two cores would only measure themselves. A member waits for nothing but answers: it rejoins and reports
+at once, where real clients would wait for their next heartbeat, which costs every broker the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from struct import Struct
+from typing import Any, NamedTuple, cast
+
+from tidelog.model.errors import ErrorCode
+from tidelog.protocol.generated.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+)
+from tidelog.protocol.generated.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from tidelog.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
+from tidelog.protocol.generated.heartbeat import HeartbeatRequest
+from tidelog.protocol.generated.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from tidelog.protocol.generated.leave_group import LeaveGroupRequest, MemberIdentity
+from tidelog.protocol.generated.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tidelog.protocol.headers import encode_request_header
+from tidelog.protocol.index import is_response_header_flexible, response_class
+from tidelog.protocol.message import Message
+
+SESSION_MS = 45_000
+REBALANCE_MS = 120_000
+PAUSE_S = 0.05
+"""Between heartbeats of a member that has its assignment while others do not."""
+STABLE = "stable"
+BEATEN = "beaten"
+_SIZE = Struct(">i")
+
+
+class Request(NamedTuple):
+    message: Message
+    version: int
+
+
+class Pause(NamedTuple):
+    seconds: float
+
+
+class Barrier(NamedTuple):
+    """Goes on when every member has come this far."""
+
+    name: str
+
+
+Script = Generator[Request | Pause | Barrier, Any, None]
+
+
+class Subject(NamedTuple):
+    """What the members of one run subscribe to."""
+
+    topic: str
+    topic_id: bytes
+    partitions: int
+
+
+class Progress:
+    """Of all groups of a run, each with so many members."""
+
+    def __init__(self, groups: int, members: int, partitions: int) -> None:
+        self.groups = groups
+        self.members = members
+        self.partitions = partitions
+        self.synced: Counter[tuple[str, int]] = Counter()
+        self.stable_groups: set[str] = set()
+        self.owned: dict[str, int] = {}
+        self.epochs: dict[str, int] = {}
+        self.heartbeat_rounds = 0
+
+    @property
+    def is_stable(self) -> bool:
+        return len(self.stable_groups) == self.groups
+
+    def note_synced(self, group: str, generation: int) -> None:
+        """A classic member has the assignment of this generation; with the last of them the group is stable."""
+        self.synced[group, generation] += 1
+        if self.synced[group, generation] == self.members:
+            self.stable_groups.add(group)
+
+    def is_settled(self) -> bool:
+        """Every partition of every group of the consumer protocol has its owner, and all are at one epoch."""
+        complete = sum(self.owned.values()) == self.partitions * self.groups
+        return complete and len(self.owned) == self.groups * self.members and len(set(self.epochs.values())) == 1
+
+
+def classic_member(group: str, subject: Subject, progress: Progress) -> Script:
+    subscription = b"\0\1" + ConsumerProtocolSubscription(topics=[subject.topic]).encode(1)
+    join = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=REBALANCE_MS,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
+    )
+    while not progress.is_stable:
+        joined = yield Request(join, 9)
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            join.member_id = joined.member_id
+            continue
+        assert joined.error_code == 0, joined
+        assignments = _range([member.member_id for member in joined.members], subject)
+        sync = SyncGroupRequest(
+            group_id=group,
+            generation_id=joined.generation_id,
+            member_id=join.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
+        )
+        synced = yield Request(sync, 5)
+        if synced.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            continue
+        assert synced.error_code == 0, synced
+        assert synced.assignment
+        progress.note_synced(group, joined.generation_id)
+        heartbeat = HeartbeatRequest(group_id=group, generation_id=joined.generation_id, member_id=join.member_id)
+        while not progress.is_stable:
+            yield Pause(PAUSE_S)
+            if (yield Request(heartbeat, 4)).error_code:
+                break
+    yield Barrier(STABLE)
+    for _ in range(progress.heartbeat_rounds):
+        answer = yield Request(heartbeat, 4)
+        assert answer.error_code == 0, answer
+    yield Barrier(BEATEN)
+    yield Request(LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=join.member_id)]), 5)
+
+
+def _range(members: Sequence[str], subject: Subject) -> list[SyncGroupRequestAssignment]:
+    """What the leader sends; nothing for the others, who see no members."""
+    assignments = []
+    for number, member_id in enumerate(members):
+        first, end = (subject.partitions * n // len(members) for n in (number, number + 1))
+        topics = [TopicPartition(topic=subject.topic, partitions=list(range(first, end)))]
+        body = b"\0\1" + ConsumerProtocolAssignment(assigned_partitions=topics).encode(1)
+        assignments.append(SyncGroupRequestAssignment(member_id=member_id, assignment=body))
+    return assignments
+
+
+def consumer_member(group: str, subject: Subject, progress: Progress) -> Script:
+    """Members report in rounds, so that every broker has the same work: nobody is ahead of the slowest."""
+    member_id = str(uuid.uuid4())
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=member_id,
+        rebalance_timeout_ms=REBALANCE_MS,
+        subscribed_topic_names=[subject.topic],
+        topic_partitions=[],
+    )
+    while True:
+        answer = yield Request(request, 1)
+        assert answer.error_code == 0, answer
+        progress.epochs[member_id] = answer.member_epoch
+        request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=answer.member_epoch)
+        if answer.assignment is not None:
+            assigned = answer.assignment.topic_partitions
+            progress.owned[member_id] = sum(len(topic.partitions) for topic in assigned)
+            request.topic_partitions = [
+                ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topic.topic_id, partitions=topic.partitions)
+                for topic in assigned
+            ]
+        yield Barrier("round")
+        if progress.is_settled():
+            break
+    yield Barrier(STABLE)
+    for _ in range(progress.heartbeat_rounds):
+        answer = yield Request(request, 1)
+        assert answer.error_code == 0, answer
+        request.topic_partitions = None
+    yield Barrier(BEATEN)
+    yield Request(ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=-1), 1)
+
+
+def _as_is(member: _MemberConnection) -> _MemberConnection:
+    return member
+
+
+class Driver:
+    """Runs scripts, each on a connection of its own; `on_barrier` is called when all have come to one."""
+
+    def __init__(self, on_barrier: Callable[[str], None]) -> None:
+        self._on_barrier = on_barrier
+        self._members: list[_MemberConnection] = []
+        self._waiting: list[_MemberConnection] = []
+        self._running = 0
+        self._barrier = ""
+        self.ended: asyncio.Future[None] | None = None
+
+    async def connect(self, port: int, scripts: Sequence[Script]) -> None:
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        for script in scripts:
+            member = _MemberConnection(self, script)
+            await loop.create_connection(partial(_as_is, member), "127.0.0.1", port)
+            self._members.append(member)
+
+    async def run(self) -> None:
+        """Every script to its end."""
+        assert self._ended is not None
+        self._running = len(self._members)
+        for member in self._members:
+            member.advance(None)
+        await self._ended
+
+    def fail(self, error: BaseException) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_exception(error)
+
+    def note_waiting(self, member: _MemberConnection, barrier: str) -> None:
+        self._barrier = barrier
+        self._waiting.append(member)
+        self._maybe_release()
+
+    def note_end(self) -> None:
+        self._running -= 1
+        if self._running == 0 and self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+        self._maybe_release()
+
+    def _maybe_release(self) -> None:
+        if self._waiting and len(self._waiting) == self._running:
+            released, self._waiting = self._waiting, []
+            self._on_barrier(self._barrier)
+            # Not from inside the last one's step: each would run inside the other.
+            loop = asyncio.get_running_loop()
+            for member in released:
+                loop.call_soon(member.advance, None)
+
+
+class _MemberConnection(asyncio.Protocol):
+    def __init__(self, driver: Driver, script: Script) -> None:
+        self._driver = driver
+        self._script = script
+        self._received = bytearray()
+        self._request: Request | None = None
+        self._transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._request is not None:
+            self._driver.fail(error or ConnectionError(f"closed by the broker instead of an answer: {self._request}"))
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if len(self._received) < 4:
+            return
+        size = _SIZE.unpack_from(self._received)[0]
+        if len(self._received) < 4 + size:
+            return
+        frame = bytes(self._received[4 : 4 + size])
+        del self._received[: 4 + size]
+        request, self._request = self._request, None
+        assert request is not None
+        api_key = request.message.API_KEY
+        assert api_key is not None
+        start = 5 if is_response_header_flexible(api_key, request.version) else 4
+        self.advance(response_class(api_key).decode(frame, start, request.version)[0])
+
+    def advance(self, answer: Any) -> None:
+        try:
+            step = self._script.send(answer)
+        except StopIteration:
+            assert self._transport is not None
+            self._transport.close()
+            self._driver.note_end()
+            return
+        except Exception as error:
+            self._driver.fail(error)
+            return
+        if isinstance(step, Request):
+            self._send(step)
+        elif isinstance(step, Pause):
+            asyncio.get_running_loop().call_later(step.seconds, self.advance, None)
+        else:
+            self._driver.note_waiting(self, step.name)
+
+    def _send(self, request: Request) -> None:
+        self._request = request
+        api_key = request.message.API_KEY
+        assert api_key is not None
+        assert self._transport is not None
+        frame = encode_request_header(api_key, request.version, 1, "member") + request.message.encode(request.version)
+        self._transport.write(_SIZE.pack(len(frame)) + frame)

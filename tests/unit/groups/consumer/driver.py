@@ -84,7 +84,7 @@ class Consumer:
     def join(self, **changed: Any) -> HeartbeatReply:
         self.epoch, self.owned, self.assigned = 0, {}, {}
         fields: dict[str, Any] = {"rebalance_timeout_ms": REVOKE_MS, "owned": {}, **self.fields, **changed}
-        if "pattern" not in fields:
+        if self.topics or "pattern" not in fields:
             fields.setdefault("topics", self.topics)
         return self._learn(self.driver.send(self.member_id, 0, group=self.group, **fields))
 

@@ -1,0 +1,313 @@
+"""Consumer groups: heartbeats in, records and replies out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.groups.consumer.driver import (
+    REVOKE_MS,
+    SESSION_MS,
+    Consumer,
+    ConsumerDriver,
+    consumer_view,
+    settle,
+    topic_id,
+)
+
+from tidelog.groups.core.consumer.records import (
+    CurrentRecord,
+    GroupEpochRecord,
+    PatternRecord,
+    SubscriptionRecord,
+    TargetEpochRecord,
+    TargetRecord,
+)
+from tidelog.groups.core.messages import DeleteOffsets, FetchOffsets, OffsetToCommit
+from tidelog.groups.core.settings import GroupSettings
+from tidelog.model.errors import BrokerError, ErrorCode
+
+T, U = topic_id("t"), topic_id("u")
+
+
+@pytest.fixture
+def driver() -> ConsumerDriver:
+    return ConsumerDriver({"t": 4, "u": 2})
+
+
+def refused(driver: ConsumerDriver, member: str, epoch: int, **fields: Any) -> ErrorCode:
+    with pytest.raises(BrokerError) as caught:
+        driver.send(member, epoch, **fields)
+    return caught.value.code
+
+
+def pair(driver: ConsumerDriver, **fields: Any) -> tuple[Consumer, Consumer]:
+    first, second = Consumer(driver, "a", "t", **fields), Consumer(driver, "b", "t", **fields)
+    first.join()
+    second.join()
+    settle(first, second)
+    return first, second
+
+
+def test_a_join_is_one_batch(driver: ConsumerDriver) -> None:
+    reply = Consumer(driver, "a", "t").join()
+    assert reply == ("a", 2, 5000, {T: (0, 1, 2, 3)}, ErrorCode.NONE)
+    (batch,) = driver.batches
+    assert [type(record) for record in batch] == [
+        SubscriptionRecord,
+        GroupEpochRecord,
+        TargetRecord,
+        TargetEpochRecord,
+        CurrentRecord,
+    ]
+    assert driver.consumer_state() == "Stable"
+
+
+def test_a_quiet_heartbeat_writes_nothing(driver: ConsumerDriver) -> None:
+    member = Consumer(driver, "a", "t")
+    member.join()
+    written = len(driver.batches)
+    assert driver.send("a", 2).assignment is None
+    assert driver.send("a", 2, owned=member.owned, topics=("t",)).assignment is None
+    assert len(driver.batches) == written
+
+
+def test_states_of_a_group(driver: ConsumerDriver) -> None:
+    first, second = Consumer(driver, "a", "t"), Consumer(driver, "b", "t")
+    first.join()
+    second.join()
+    assert driver.consumer_state() == "Reconciling"
+    settle(first, second)
+    assert driver.consumer_state() == "Stable"
+    second.leave()
+    assert driver.consumer_state() == "Assigning"
+    first.beat()
+    assert driver.consumer_state() == "Stable"
+    first.leave()
+    assert driver.consumer_state() == "Empty"
+
+
+def test_a_silent_member_is_out_and_another_gets_its_partitions(driver: ConsumerDriver) -> None:
+    first, second = pair(driver)
+    driver.advance(SESSION_MS - 1)
+    first.beat()
+    driver.advance(1)
+    assert refused(driver, "b", second.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+    settle(first)
+    assert len(first.partitions) == 4
+
+
+def test_members_that_are_silent_together(driver: ConsumerDriver) -> None:
+    pair(driver)
+    driver.advance(SESSION_MS)
+    assert driver.consumer_state() == "Empty"
+    assert driver.shard.consumers.groups["g"].owners == {}
+    assert consumer_view(driver.replayed()) == consumer_view(driver.shard)
+
+
+def test_who_does_not_let_go_in_time_is_out(driver: ConsumerDriver) -> None:
+    first, second = Consumer(driver, "a", "t"), Consumer(driver, "b", "t")
+    first.join()
+    second.join()
+    owned = first.owned
+    for _ in range(REVOKE_MS // 10_000):
+        driver.send("a", first.epoch, owned=owned)
+        second.beat()
+        driver.advance(10_000)
+    assert refused(driver, "a", first.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+    second.beat()
+    assert len(second.partitions) == 4
+
+
+def test_the_time_to_let_go_begins_again_with_a_crash(driver: ConsumerDriver) -> None:
+    first, second = Consumer(driver, "a", "t"), Consumer(driver, "b", "t")
+    first.join()
+    second.join()
+    driver.send("a", first.epoch)
+    driver.crash()
+    for _ in range(REVOKE_MS // 10_000):
+        driver.send("a", first.epoch)
+        second.beat()
+        driver.advance(10_000)
+    assert refused(driver, "a", first.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_expiry_is_tried_again_when_the_log_is_full(driver: ConsumerDriver) -> None:
+    pair(driver)
+    driver.append_error = ErrorCode.NOT_COORDINATOR
+    driver.advance(SESSION_MS)
+    assert driver.consumer_state() == "Stable"
+    driver.append_error = None
+    driver.advance(2000)
+    assert driver.consumer_state() == "Empty"
+
+
+def test_a_crash_keeps_everybody(driver: ConsumerDriver) -> None:
+    first, second = pair(driver)
+    driver.crash()
+    before = len(driver.batches)
+    assert first.beat().member_epoch == first.epoch
+    assert second.beat().assignment is None
+    assert len(driver.batches) == before
+    driver.advance(SESSION_MS)
+    assert driver.consumer_state() == "Empty"
+
+
+def test_topics_that_come_grow_and_go(driver: ConsumerDriver) -> None:
+    member = Consumer(driver, "a", "t", "later")
+    member.join()
+    for topics, expected in (
+        ({"t": 6}, {T: (0, 1, 2, 3, 4, 5)}),
+        ({"t": 6, "later": 1}, {T: (0, 1, 2, 3, 4, 5), topic_id("later"): (0,)}),
+        ({"later": 1}, {topic_id("later"): (0,)}),
+        ({"later": (2, 1)}, {topic_id("later", 1): (0, 1)}),
+    ):
+        driver.change_topics(topics)
+        settle(member)
+        assert member.owned == expected
+
+
+def test_topics_of_others_do_not_matter(driver: ConsumerDriver) -> None:
+    member = Consumer(driver, "a", "t")
+    member.join()
+    written = len(driver.batches)
+    driver.change_topics({"t": 4, "u": 9, "v": 1})
+    member.beat()
+    assert len(driver.batches) == written
+
+
+def test_patterns(driver: ConsumerDriver) -> None:
+    member = Consumer(driver, "a", pattern="[a-u]")
+    assert member.join().assignment == {T: (0, 1, 2, 3), U: (0, 1)}
+    driver.change_topics({"t": 4, "s": 1, "x": 9})
+    settle(member)
+    assert member.owned == {T: (0, 1, 2, 3), topic_id("s"): (0,)}
+    other = Consumer(driver, "b", "x", pattern="s")
+    other.join()
+    settle(member, other)
+    group = driver.shard.consumers.groups["g"]
+    assert {pattern: found.topics for pattern, found in group.patterns.items()} == {"[a-u]": ("s", "t"), "s": ("s",)}
+    assert group.is_subscribed_to("x")
+    assert group.is_subscribed_to("t")
+    assert not group.is_subscribed_to("u")
+    other.leave()
+    assert set(group.patterns) == {"[a-u]"}
+    assert PatternRecord("g", "s", None) in driver.batches[-1]
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{2000}", "(?=a)", "a" * 4097, "\\C" * 3 + "["])
+def test_patterns_that_are_none(driver: ConsumerDriver, pattern: str) -> None:
+    code = refused(driver, "a", 0, pattern=pattern, owned={}, rebalance_timeout_ms=1)
+    assert code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_a_hostile_pattern_takes_no_time() -> None:
+    driver = ConsumerDriver({"a" * 249: 1, "a" * 248 + "b": 1})
+    assert Consumer(driver, "m", pattern="(a|aa)+(a*)*c|(a*a*a*a*a*a*a*a*)*b").join().assignment is not None
+
+
+def test_limits() -> None:
+    driver = ConsumerDriver(settings=GroupSettings(consumer_max_size=1))
+    Consumer(driver, "a", "t", instance_id="i").join()
+    assert refused(driver, "b", 0, topics=("t",), owned={}, rebalance_timeout_ms=1) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    driver.send("a", -2, instance_id="i")
+    assert Consumer(driver, "c", "t", instance_id="i").join().error is ErrorCode.NONE
+
+
+def test_static_members(driver: ConsumerDriver) -> None:
+    member = Consumer(driver, "a", "t", instance_id="i")
+    member.join()
+    join = {"topics": ("t",), "owned": {}, "rebalance_timeout_ms": 1, "instance_id": "i"}
+    assert refused(driver, "b", 0, **join) is ErrorCode.UNRELEASED_INSTANCE_ID
+    assert member.leave(-2).member_epoch == -2
+    epoch = driver.shard.consumers.groups["g"].epoch
+    successor = Consumer(driver, "b", "t", instance_id="i")
+    assert successor.join() == ("b", epoch, 5000, {T: (0, 1, 2, 3)}, ErrorCode.NONE)
+    assert refused(driver, "a", 2, instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
+    assert refused(driver, "a", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert refused(driver, "x", 2, instance_id="j") is ErrorCode.UNKNOWN_MEMBER_ID
+    successor.leave(-2)
+    driver.advance(SESSION_MS)
+    assert driver.consumer_state() == "Empty"
+
+
+def test_settings_of_one_group(driver: ConsumerDriver) -> None:
+    driver.image.group_configs["g"] = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
+    assert Consumer(driver, "a", "t").join().heartbeat_interval_ms == 7000
+    driver.advance(49_999)
+    assert driver.consumer_state() == "Stable"
+    driver.advance(1)
+    assert driver.consumer_state() == "Empty"
+
+
+def test_a_failed_write_changes_nothing(driver: ConsumerDriver) -> None:
+    member = Consumer(driver, "a", "t")
+    member.join()
+    before = consumer_view(driver.shard)
+    driver.append_error = ErrorCode.NOT_COORDINATOR
+    assert refused(driver, "b", 0, topics=("t",), owned={}, rebalance_timeout_ms=1) is ErrorCode.NOT_COORDINATOR
+    assert refused(driver, "a", -1) is ErrorCode.NOT_COORDINATOR
+    driver.change_topics({"t": 9})
+    assert refused(driver, "a", 2) is ErrorCode.NOT_COORDINATOR
+    assert consumer_view(driver.shard) == before
+    driver.append_error = None
+    member.beat()
+    assert len(member.partitions) == 9
+
+
+def test_offsets_and_epochs(driver: ConsumerDriver) -> None:
+    first, second = pair(driver)
+    since, old = 2, 1
+    kept = min(first.partitions)[1]
+    gained = min(second.partitions)[1]
+    assert first.epoch == 3
+    offset = OffsetToCommit("t", kept, 5, topic_id=T)
+    assert driver.commit(offset, member_id="a", generation=3) == [ErrorCode.NONE]
+    assert driver.commit(offset, member_id="a", generation=since) == [ErrorCode.NONE]
+    for member, epoch, partition in (("a", old, kept), ("a", 4, kept), ("b", since, gained), ("a", since, gained)):
+        with pytest.raises(BrokerError) as caught:
+            driver.commit(OffsetToCommit("t", partition, 9, topic_id=T), member_id=member, generation=epoch)
+        assert caught.value.code is ErrorCode.STALE_MEMBER_EPOCH
+    for member, epoch, version, code in (
+        ("", -1, 9, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("x", 3, 9, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", 3, 8, ErrorCode.UNSUPPORTED_VERSION),
+    ):
+        with pytest.raises(BrokerError) as caught:
+            driver.commit(offset, member_id=member, generation=epoch, version=version)
+        assert caught.value.code is code
+    assert driver.fetch("t", kept).offset == 5
+    with pytest.raises(BrokerError) as caught:
+        driver.shard.fetch_offsets(FetchOffsets("g", None, "a", 2), driver.now)
+    assert caught.value.code is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_offsets_expire_unless_they_are_read() -> None:
+    settings = GroupSettings(offsets_retention_ms=100_000, offsets_retention_check_interval_ms=10_000)
+    driver = ConsumerDriver({"t": 1, "u": 1}, settings)
+    member = Consumer(driver, "a", "t")
+    member.join()
+    for topic in ("t", "u"):
+        driver.commit(OffsetToCommit(topic, 0, 5, topic_id=topic_id(topic)), member_id="a", generation=2)
+    deleted = driver.perform(driver.shard.decide_delete_offsets(DeleteOffsets("g", [("t", [0])]), driver.now))
+    assert deleted == [("t", [(0, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)])]
+    for _ in range(12):
+        driver.advance(10_000)
+        member.beat()
+    assert (driver.fetch("t", 0).offset, driver.fetch("u", 0).offset) == (5, -1)
+    member.leave()
+    driver.advance(10_000)
+    assert driver.fetch("t", 0).offset == -1
+    assert driver.consumer_state() == "missing"
+    assert consumer_view(driver.replayed(compacted=True)) == consumer_view(driver.shard)
+
+
+def test_deleting_groups(driver: ConsumerDriver) -> None:
+    member = Consumer(driver, "a", "t")
+    member.join()
+    assert driver.perform(driver.shard.decide_delete_groups(["g"], driver.now)) == [("g", ErrorCode.NON_EMPTY_GROUP)]
+    member.leave()
+    assert driver.perform(driver.shard.decide_delete_groups(["g"], driver.now)) == [("g", ErrorCode.NONE)]
+    assert driver.consumer_state() == "missing"
+    # The log may have forgotten everything: no key is left without its tombstone.
+    assert set(dict(driver.log).values()) == {None}

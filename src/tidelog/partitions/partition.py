@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.config.topic import TopicConfig
+from tidelog.metadata.image import INTERNAL_TOPICS
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.partitions.core.leader import LeaderState
@@ -46,6 +47,7 @@ class Partition:
         "failure",
         "fetch_waiters",
         "index",
+        "is_internal",
         "log",
         "metrics",
         "topic",
@@ -67,6 +69,7 @@ class Partition:
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
+        self.is_internal = topic in INTERNAL_TOPICS
         self.log = log
         self.metrics = metrics
         self.failure: BrokerError | None = None

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tidelog.api.transactional_writes import Refusals
     from tidelog.protocol.hot_produce import ProducedTopic, TopicResult
 
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client id Kafka lets write to internal topics."""
+
 _going_on: set[asyncio.Task[None]] = set()
 """Produces that wait for the transaction coordinator; the loop itself holds tasks only weakly."""
 
@@ -56,6 +59,11 @@ def _append(
                     raise table.missing(name if name is not None else topic_id or ZERO_TOPIC_ID, index)
                 if not -1 <= acks <= 1:
                     raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS)
+                if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
+                    raise BrokerError(
+                        ErrorCode.INVALID_TOPIC_EXCEPTION,
+                        f"Clients may not write to the internal topic {partition.topic}.",
+                    )
                 if refused and partition.topic_partition in refused:
                     raise refused[partition.topic_partition]
                 appended = partition.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from tidelog.coordination.host import CoreHost, HostState
 from tidelog.coordination.log import CoordinatorLog, Marker
 from tidelog.coordination.partitioning import OFFSETS_TOPIC, coordinator_partition
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, DescribedConsumerGroup, HeartbeatReply
-from tidelog.groups.core.consumer.state import ConsumerGroupState
 from tidelog.groups.core.messages import (
     Commit,
     DeleteOffsets,
@@ -36,9 +35,9 @@ from tidelog.groups.core.messages import (
 from tidelog.groups.core.offsets import FetchedTopic
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.shard import GroupShard
-from tidelog.groups.core.state import ClassicGroupState
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.telemetry.logs import get_logger
+from tidelog.telemetry.metrics import GroupSample
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
@@ -295,16 +294,22 @@ class GroupCoordinator:
                 results.append((group_id, error.code))
         return results
 
-    def count_groups(self) -> dict[str, int]:
-        """How many groups of this node are in each state, for metrics."""
-        states = (*ClassicGroupState, *ConsumerGroupState)
-        counts = {state.value: 0 for state in states if state.value != ClassicGroupState.DEAD.value}
+    def sample_groups(self) -> Iterator[GroupSample]:
+        """Every group of this node as it stands, for metrics."""
         for shard in self._shards.values():
             for group in shard.core.groups.values():
-                counts[group.state.value] += 1
+                yield GroupSample(group.group_id, group.state.value, group.generation, len(group.members))
             for consumers in shard.core.consumers.groups.values():
-                counts[consumers.state.value] += 1
-        return counts
+                yield GroupSample(consumers.group_id, consumers.state.value, consumers.epoch, len(consumers.members))
+
+    def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
+        """Group, topic, partition and offset of every commit that stands."""
+        for shard in self._shards.values():
+            store = shard.core.offsets
+            for group_id in store.group_ids():
+                for topic, by_partition in store.of_group(group_id).items():
+                    for partition, committed in by_partition.items():
+                        yield group_id, topic, partition, committed.offset
 
 
 def fresh_member_suffix() -> str:

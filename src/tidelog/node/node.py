@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from tidelog.runtime.clock import monotonic_s, wall_clock_ms
 from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.logs import get_logger
-from tidelog.telemetry.metrics import NodeMetrics
+from tidelog.telemetry.metrics import LagSample, NodeMetrics
 from tidelog.transactions.coordinator import TransactionCoordinator
 from tidelog.transactions.markers import LocalMarkers
 
@@ -165,11 +165,27 @@ class Node:
         self._maintenance.start()
         groups.start()
         transactions.start()
-        self.metrics.sample_partitions = table.sample
+        self._offer_samples(table, groups, transactions)
         for listener in self._listeners:
             await listener.serve(self._dispatcher.dispatch)
         self._is_ready = True
         await self._start_admin()
+
+    def _offer_samples(
+        self, table: PartitionTable, groups: GroupCoordinator, transactions: TransactionCoordinator
+    ) -> None:
+        """What is looked up when somebody scrapes, rather than counted all the time."""
+
+        def sample_lag() -> Iterator[LagSample]:
+            for group, topic, index, offset in groups.committed_offsets():
+                partition = table.find_partition(topic, index)
+                if partition is not None:
+                    yield LagSample(group, topic, index, offset, max(0, partition.high_watermark - offset))
+
+        self.metrics.sample_partitions = table.sample
+        self.metrics.sample_groups = groups.sample_groups
+        self.metrics.sample_lag = sample_lag
+        self.metrics.sample_transactions = transactions.count_states
 
     def _endpoints(self) -> list[Endpoint]:
         """What clients are told: the advertised addresses, completed by what was really bound."""

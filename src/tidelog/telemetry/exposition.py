@@ -20,6 +20,8 @@ from tidelog.telemetry.metrics import (
     DURATION_BOUNDS_SECONDS,
     ApiMetrics,
     DurationHistogram,
+    GroupSample,
+    LagSample,
     NodeMetrics,
     PartitionSample,
     TopicMetrics,
@@ -37,11 +39,20 @@ class MetricsSnapshot(NamedTuple):
     apis: list[ApiMetrics]
     topics: list[tuple[str, TopicMetrics]]
     partitions: list[PartitionSample]
+    groups: list[GroupSample]
+    lags: list[LagSample]
+    transactions: dict[str, int]
 
 
 def take_snapshot(metrics: NodeMetrics) -> MetricsSnapshot:
     return MetricsSnapshot(
-        metrics, list(metrics.apis.values()), list(metrics.topics.items()), list(metrics.sample_partitions())
+        metrics=metrics,
+        apis=list(metrics.apis.values()),
+        topics=list(metrics.topics.items()),
+        partitions=list(metrics.sample_partitions()),
+        groups=list(metrics.sample_groups()),
+        lags=list(metrics.sample_lag()),
+        transactions=metrics.sample_transactions(),
     )
 
 
@@ -63,6 +74,8 @@ class _SnapshotCollector(Collector):
         yield from _apis(self._snapshot.apis)
         yield from _topics(self._snapshot.topics)
         yield from _partitions(self._snapshot.partitions)
+        yield from _groups(self._snapshot.groups, self._snapshot.lags)
+        yield from _transactions(self._snapshot.transactions)
 
 
 def _node(metrics: NodeMetrics) -> Iterator[Metric]:
@@ -145,6 +158,33 @@ def _partitions(samples: list[PartitionSample]) -> Iterator[Metric]:
         segments.add_metric(values, sample.segments)
     yield GaugeMetricFamily("tidelog_partitions", "Partitions this node hosts.", value=len(samples))
     yield from (start, end, watermark, size, segments)
+
+
+def _groups(groups: list[GroupSample], lags: list[LagSample]) -> Iterator[Metric]:
+    states = GaugeMetricFamily("tidelog_group_state", "1 for the state the group is in.", labels=["group", "state"])
+    members = GaugeMetricFamily("tidelog_group_members", "Members of the group.", labels=["group"])
+    generation = GaugeMetricFamily(
+        "tidelog_group_generation", "Generation or epoch; one more with every rebalance.", labels=["group"]
+    )
+    for sample in groups:
+        states.add_metric([sample.group, sample.state], 1)
+        members.add_metric([sample.group], sample.members)
+        generation.add_metric([sample.group], sample.generation)
+    labels = ["group", "topic", "partition"]
+    committed = GaugeMetricFamily("tidelog_group_committed_offset", "Where the group goes on.", labels=labels)
+    lag = GaugeMetricFamily("tidelog_group_lag", "Records up to the high watermark not yet committed.", labels=labels)
+    for at in lags:
+        values = [at.group, at.topic, str(at.partition)]
+        committed.add_metric(values, at.committed_offset)
+        lag.add_metric(values, at.lag)
+    yield from (states, members, generation, committed, lag)
+
+
+def _transactions(counts: dict[str, int]) -> Iterator[Metric]:
+    family = GaugeMetricFamily("tidelog_transactional_ids", "Transactional ids by state.", labels=["state"])
+    for state, count in counts.items():
+        family.add_metric([state], count)
+    yield family
 
 
 def _add_histogram(family: HistogramMetricFamily, labels: list[str], histogram: DurationHistogram) -> None:

@@ -97,6 +97,26 @@ class PartitionSample(NamedTuple):
     segments: int
 
 
+class GroupSample(NamedTuple):
+    """One consumer group at the moment of a scrape."""
+
+    group: str
+    state: str
+    generation: int
+    """The generation, or epoch, grows with every rebalance: its increase is the count of rebalances."""
+    members: int
+
+
+class LagSample(NamedTuple):
+    """How far a group has come in one partition, at the moment of a scrape."""
+
+    group: str
+    topic: str
+    partition: int
+    committed_offset: int
+    lag: int
+
+
 class NodeMetrics:
     """All figures of one node. The fields are public: whoever does the thing adds the one."""
 
@@ -114,7 +134,10 @@ class NodeMetrics:
         "in_flight_bytes",
         "malformed_requests",
         "reads_paused",
+        "sample_groups",
+        "sample_lag",
         "sample_partitions",
+        "sample_transactions",
         "segments_deleted",
         "started_monotonic",
         "topics",
@@ -163,6 +186,11 @@ class NodeMetrics:
 
         self.sample_partitions: Callable[[], Iterable[PartitionSample]] = tuple
         """Called in the loop at every scrape; the node sets it to a walk over its partition table."""
+
+        self.sample_groups: Callable[[], Iterable[GroupSample]] = tuple
+        self.sample_lag: Callable[[], Iterable[LagSample]] = tuple
+        self.sample_transactions: Callable[[], dict[str, int]] = dict
+        """State -> transactional ids in it."""
 
     def api(self, key: int, name: str) -> ApiMetrics:
         """The figures of one API, made when first asked for."""

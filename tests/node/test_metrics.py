@@ -1,0 +1,39 @@
+"""What a scrape shows of a node at work: groups with their lag, transactional ids, partitions."""
+
+import urllib.request
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+import tidelog
+
+
+def scrape(broker: tidelog.Broker) -> dict[str, float]:
+    admin = broker.node._admin
+    assert admin is not None
+    with urllib.request.urlopen(f"http://127.0.0.1:{admin.port}/metrics", timeout=10) as response:
+        lines = response.read().decode().splitlines()
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+
+
+def test_groups_lag_transactions_and_partitions_are_shown() -> None:
+    with tidelog.Broker(config={"admin.listen": "127.0.0.1:0"}) as broker:
+        broker.create_topic("orders")
+        clients = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
+        producer = Producer({**clients, "transactional.id": "payments"})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        for number in range(10):
+            producer.produce("orders", b"%d" % number)
+        producer.flush(10)
+        open_transaction = scrape(broker)
+        producer.commit_transaction(10)
+        consumer = Consumer({**clients, "group.id": "billing", "enable.auto.commit": False})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 4)], asynchronous=False)
+        consumer.close()
+        shown = scrape(broker)
+    assert open_transaction['tidelog_transactional_ids{state="Ongoing"}'] == 1
+    assert 'tidelog_transactional_ids{state="Ongoing"}' not in shown
+    assert shown['tidelog_group_committed_offset{group="billing",partition="0",topic="orders"}'] == 4
+    # Ten records and the marker of their transaction.
+    assert shown['tidelog_group_lag{group="billing",partition="0",topic="orders"}'] == 7
+    assert shown['tidelog_high_watermark{partition="0",topic="orders"}'] == 11

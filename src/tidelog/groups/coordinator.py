@@ -210,8 +210,13 @@ class GroupCoordinator:
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat) -> tuple[HeartbeatReply, Awaitable[None] | None]:
         """The answer, and what to wait for before giving it; None for nothing."""
+        self._require_consumer_groups()
         shard = self._shard_of(request.group_id)
         return shard.submit(shard.core.decide_consumer_heartbeat, request)
+
+    def _require_consumer_groups(self) -> None:
+        if not self.settings.serves_consumer_groups:
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled.")
 
     async def leave(self, request: Leave) -> Left:
         _require_group_id(request.group_id)
@@ -275,6 +280,7 @@ class GroupCoordinator:
         described: list[DescribedConsumerGroup] = []
         for group_id in group_ids:
             try:
+                self._require_consumer_groups()
                 _require_group_id(group_id)
                 shard = self._shard_of(group_id)
                 groups = await shard.execute(shard.core.describe_consumer_groups, (group_id,))

@@ -11,6 +11,7 @@ from tests.unit.coordination.memory_log import MemoryLog
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordination.partitioning import OFFSETS_TOPIC, coordinator_partition, java_string_hash
 from tidelog.groups.coordinator import GroupCoordinator
+from tidelog.groups.core.consumer.messages import ConsumerHeartbeat
 from tidelog.groups.core.messages import (
     Commit,
     FetchOffsets,
@@ -54,9 +55,9 @@ class OffsetsTopic:
         await asyncio.sleep(0)
         self.logs = [MemoryLog() for _ in range(4)]
 
-    def coordinator(self) -> GroupCoordinator:
+    def coordinator(self, config: BrokerConfig | None = None) -> GroupCoordinator:
         return GroupCoordinator(
-            BrokerConfig(group_initial_rebalance_delay_ms=0),
+            config or BrokerConfig(group_initial_rebalance_delay_ms=0),
             open_log=self.open,
             count_partitions=lambda: len(self.logs),
             create_topic=self.create,
@@ -267,3 +268,12 @@ async def test_a_log_that_cannot_be_read_is_not_served_as_empty() -> None:
     await coordinator.loaded()
     assert await code_of(lambda: offset_of(coordinator, "g")) is ErrorCode.NOT_COORDINATOR
     await coordinator.stop()
+
+
+async def test_the_consumer_protocol_can_be_turned_off() -> None:
+    config = BrokerConfig(group_coordinator_rebalance_protocols=("classic",))
+    groups = OffsetsTopic(1).coordinator(config)
+    with pytest.raises(BrokerError) as caught:
+        groups.consumer_heartbeat(ConsumerHeartbeat("g", "m", 0, rebalance_timeout_ms=1, topics=("t",), owned={}))
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert [group.error for group in await groups.describe_consumer_groups(["g"])] == [ErrorCode.UNSUPPORTED_VERSION]

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 
-from benchmarks.broker_process import BrokerFailure, BrokerProcess, free_port, port_answers, wait_until
+from benchmarks.broker_process import BrokerFailure, BrokerProcess, end_with_parent, free_port, port_answers, wait_until
 
 VERSION = "4.3.1"
 DEFINITIONS = Path(__file__).parent / "kafka"
@@ -133,7 +133,12 @@ def spawn_kafka(directory: Path, port: int) -> BrokerProcess:
     output = logs / "output"
     with output.open("ab") as sink:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=end_with_parent,
         )
     return BrokerProcess(kind="kafka", port=port, data=directory / "data", output=output, process=process)
 

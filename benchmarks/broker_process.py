@@ -6,6 +6,7 @@ alone, all threads included.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import signal
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Self
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_libc = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
 PORTS = range(25000, 26000)
 """Below the kernel's ephemeral range: a port stays free for a restart while clients come and go."""
 
@@ -54,6 +57,11 @@ def port_answers(port: int) -> bool:
             return True
     except OSError:
         return False
+
+
+def end_with_parent() -> None:
+    """Runs in the child before it becomes the broker: a test run that is killed leaves no broker behind."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.broker_process import BrokerFailure, BrokerProcess, wait_until
+from benchmarks.broker_process import BrokerFailure, BrokerProcess, end_with_parent, wait_until
 
 START_TIMEOUT_S = 30.0
 READY = re.compile(r"127\.0\.0\.1:(\d+)")
@@ -51,6 +51,7 @@ def spawn_tidelog(
             stderr=standard_error,
             env=serve_environment(),
             start_new_session=True,
+            preexec_fn=end_with_parent,
         )
     return BrokerProcess(kind="tidelog", port=port, data=directory / "data", output=output, process=process)
 

@@ -15,6 +15,7 @@ from tidelog.cli.errors import CommandError
 from tidelog.config.broker import ALIASES, BrokerConfig
 from tidelog.config.setting import ConfigError, Setting, did_you_mean
 from tidelog.config.topic import TopicConfig
+from tidelog.config.without_effect import WITHOUT_EFFECT
 from tidelog.node.config_file import LoadedConfig, environment_name, load_config, read_environment, read_file
 
 TOPIC_SECTION = "topic"
@@ -107,7 +108,7 @@ def _print_sections(explained: list[Explained], *, detailed: bool) -> None:
         given = f"  (default {default})  <- {item.place}" if item.place else ""
         print(f"  {item.setting.name:<{name_width}}  {item.setting.kind.lower():<7}  {_shown(item)}{given}")
         indent = " " * 6
-        text = item.setting.doc if detailed else _first_sentence(item.setting.doc)
+        text = _doc(item.setting) if detailed else _first_sentence(_doc(item.setting))
         print(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent))
 
 
@@ -124,7 +125,7 @@ def _describe(item: Explained) -> str:
         ("variable", environment_name(setting) if item.section != TOPIC_SECTION else ""),
     ]
     width = min(shutil.get_terminal_size((100, 24)).columns, WIDTH_MAX)
-    lines = [setting.name, textwrap.fill(setting.doc, width, initial_indent="  ", subsequent_indent="  "), ""]
+    lines = [setting.name, textwrap.fill(_doc(setting), width, initial_indent="  ", subsequent_indent="  "), ""]
     lines += [f"  {label:<9} {text}" for label, text in rows if text]
     return "\n".join(lines)
 
@@ -143,6 +144,7 @@ def _as_json(item: Explained) -> dict[str, Any]:
         "environment": environment_name(setting) if item.section != TOPIC_SECTION else None,
         "broker_settings": list(setting.synonyms),
         "doc": setting.doc,
+        "has_effect": setting.name not in WITHOUT_EFFECT,
     }
 
 
@@ -154,6 +156,10 @@ def _shown(item: Explained) -> str:
 
 def _text(setting: Setting, value: object) -> str:
     return setting.format(value) or "(none)"
+
+
+def _doc(setting: Setting) -> str:
+    return f"(no effect) {setting.doc}" if setting.name in WITHOUT_EFFECT else setting.doc
 
 
 def _first_sentence(doc: str) -> str:

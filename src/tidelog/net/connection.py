@@ -13,7 +13,6 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, cast
 
-from tidelog.model import limits
 from tidelog.net.direct import REGION_BYTES_MIN, DirectSender, Piece
 from tidelog.net.framing import Frame, FrameError, FrameReader
 from tidelog.net.reply import Buffers, CloseConnection, Part, PendingReply, Region, Reply
@@ -93,6 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         if peer:
             self.peer_host, self.peer_port = peer[0], peer[1]
         self._transport.set_write_buffer_limits(high=WRITE_CHUNK_BYTES)
+        self._listener.size_buffers(transport.get_extra_info("socket"))
         self._listener.connection_opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -277,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.budget.is_spent
             or self._is_write_paused
             or self._held_bytes >= self._listener.connection_bytes_max
-            or len(self._answers) + len(self._queued_frames) >= limits.CONNECTION_IN_FLIGHT_REQUESTS_MAX
+            or len(self._answers) + len(self._queued_frames) >= self._listener.requests_per_connection_max
         )
 
     def resume_from_budget(self) -> None:

@@ -35,6 +35,11 @@ class Listener:
         budget: ByteBudget,
         frame_bytes_max: int = limits.FRAME_BYTES_MAX,
         connections_max: int = limits.CONNECTIONS_MAX,
+        connections_per_host_max: int = limits.CONNECTIONS_MAX,
+        requests_per_connection_max: int = limits.CONNECTION_IN_FLIGHT_REQUESTS_MAX,
+        backlog: int = 1024,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
         idle_s: float = 600.0,
         monotonic_s: Callable[[], float],
     ) -> None:
@@ -48,6 +53,11 @@ class Listener:
         """Where the sockets of all connections are read into, one at a time."""
         self._dispatch: Dispatch | None = None
         self._connections_max = connections_max
+        self._connections_per_host_max = connections_per_host_max
+        self._connections_by_host: dict[str, int] = {}
+        self.requests_per_connection_max = requests_per_connection_max
+        self._backlog = backlog
+        self._buffer_sizes = ((socket.SO_SNDBUF, send_buffer_bytes), (socket.SO_RCVBUF, receive_buffer_bytes))
         self._idle_s = idle_s
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
@@ -66,7 +76,7 @@ class Listener:
                 self._new_connection,
                 host or None,
                 port,
-                backlog=1024,
+                backlog=self._backlog,
                 start_serving=False,
             )
         except OSError as error:
@@ -102,11 +112,25 @@ class Listener:
         self._connections.add(connection)
         self.metrics.connections_total += 1
         self.metrics.connections_current += 1
+        host = connection.peer_host
+        from_host = self._connections_by_host[host] = self._connections_by_host.get(host, 0) + 1
         if len(self._connections) > self._connections_max:
             connection.close("limit", f"more than {self._connections_max} connections")
+        elif from_host > self._connections_per_host_max:
+            connection.close("limit", f"more than {self._connections_per_host_max} connections from {host}")
+
+    def size_buffers(self, connected: socket.socket) -> None:
+        for option, size_bytes in self._buffer_sizes:
+            if size_bytes > 0:
+                connected.setsockopt(socket.SOL_SOCKET, option, size_bytes)
 
     def connection_closed(self, connection: Connection, reason: str) -> None:
         self._connections.discard(connection)
+        left = self._connections_by_host[connection.peer_host] - 1
+        if left:
+            self._connections_by_host[connection.peer_host] = left
+        else:
+            del self._connections_by_host[connection.peer_host]
         self.metrics.count_closed(reason)
 
     def report_close(self, connection: Connection, reason: str, detail: str) -> None:

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 logger = get_logger("tidelog.node")
 
-WORKER_THREADS_MAX = 4
-"""fsync, compaction, removal of files: work that waits for the disk."""
 ANSWER_SECONDS_MAX = 1.0
 """How long a stop waits for requests that are being answered."""
 
@@ -69,7 +67,7 @@ class Node:
         self._dispatcher: Dispatcher | None = None
         self._maintenance: Maintenance | None = None
         self._admin: AdminServer | None = None
-        self._workers = ThreadPoolExecutor(WORKER_THREADS_MAX, thread_name_prefix="tidelog")
+        self._workers = ThreadPoolExecutor(config.background_threads, thread_name_prefix="tidelog")
 
     # -- what others want to know --------------------------------------------------------------------------------------
 
@@ -115,6 +113,11 @@ class Node:
                 budget=budget,
                 frame_bytes_max=config.socket_request_max_bytes,
                 connections_max=min(config.max_connections, limits.CONNECTIONS_MAX),
+                connections_per_host_max=config.max_connections_per_ip,
+                requests_per_connection_max=config.queued_max_requests,
+                backlog=config.socket_listen_backlog_size,
+                send_buffer_bytes=config.socket_send_buffer_bytes,
+                receive_buffer_bytes=config.socket_receive_buffer_bytes,
                 idle_s=config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else float("inf"),
                 monotonic_s=monotonic_s,
             )

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 logger = get_logger("tidelog.partitions")
 
-THREADS_BESIDE = 4
 PARTITIONS_BESIDE_MIN = 8
 """From this many new partitions on, their files are made in threads."""
 
@@ -97,7 +96,8 @@ class PartitionTable:
                         self._open_log(topic, index, topic.effective_config(config))
 
         loop = asyncio.get_running_loop()
-        shares = [wanted[number::THREADS_BESIDE] for number in range(THREADS_BESIDE)]
+        threads = self._config.num_recovery_threads_per_data_dir
+        shares = [wanted[number::threads] for number in range(threads)]
         await asyncio.gather(*(loop.run_in_executor(self._workers, open_logs, share) for share in shares))
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:

@@ -293,3 +293,36 @@ def test_a_taken_port_is_one_clear_line() -> None:
                 await other.bind("127.0.0.1", listener.port)
 
     run_scenario(run)
+
+
+def test_connections_beyond_the_limits_are_closed() -> None:
+    async def run() -> None:
+        listener = Listener(
+            "PLAINTEXT",
+            NodeMetrics(),
+            budget=ByteBudget(1 << 20),
+            connections_max=3,
+            connections_per_host_max=2,
+            monotonic_s=time.monotonic,
+        )
+        await listener.bind("127.0.0.1", 0)
+        await listener.serve(echo)
+        try:
+            first = await asyncio.open_connection("127.0.0.1", listener.port)
+            second = await asyncio.open_connection("127.0.0.1", listener.port)
+            third = await asyncio.open_connection("127.0.0.1", listener.port)
+            assert await third[0].read() == b""
+            first[1].close()
+            await wait_until(lambda: listener.connection_count == 1)
+            fourth = await asyncio.open_connection("127.0.0.1", listener.port)
+            fourth[1].write(frame(b"let me in"))
+            assert await read_frame(fourth[0]) == b"let me in"
+            assert listener.metrics.connections_closed["limit"] == 1
+            for _, writer in (second, third, fourth):
+                writer.close()
+        finally:
+            listener.stop_accepting()
+            listener.close_connections()
+            await wait_until(lambda: listener.connection_count == 0)
+
+    run_scenario(run)

@@ -59,13 +59,17 @@ class BrokerSection(Settings, section="broker"):
         doc="The largest request a client may announce; a larger one closes its connection.",
     )
     socket_send_buffer_bytes: int = int32(
-        default=102_400, minimum=-1, doc="SO_SNDBUF of client connections; -1 for the operating system's choice."
+        default=-1,
+        minimum=-1,
+        doc="SO_SNDBUF of client connections; -1 for the operating system's choice, which grows as it is needed.",
     )
     socket_receive_buffer_bytes: int = int32(
-        default=102_400, minimum=-1, doc="SO_RCVBUF of client connections; -1 for the operating system's choice."
+        default=-1,
+        minimum=-1,
+        doc="SO_RCVBUF of client connections; -1 for the operating system's choice, which grows as it is needed.",
     )
     socket_listen_backlog_size: int = int32(
-        default=50, minimum=1, doc="Connections the operating system holds until the node accepts them."
+        default=1024, minimum=1, doc="Connections the operating system holds until the node accepts them."
     )
     connections_max_idle_ms: int = int64(
         default=600_000, minimum=-1, doc="How long a connection may be silent before it is closed; -1 for ever."

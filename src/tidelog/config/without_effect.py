@@ -1,0 +1,53 @@
+"""Settings that are taken, so that a configuration written for Kafka starts a node, but change nothing yet.
+
+`tidelog config` says so beside each of them. A test holds this list against the code: whoever makes a setting work
+takes it out of here, and a setting nobody reads cannot stay out.
+"""
+
+from __future__ import annotations
+
+WITHOUT_EFFECT = frozenset(
+    {
+        # One event loop and a pool of threads do the work of all these.
+        "num.io.threads",
+        "num.network.threads",
+        "log.cleaner.threads",
+        # Buffers whose sizes are fixed, and rates that are not limited.
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "offsets.load.buffer.size",
+        "offsets.topic.compression.codec",
+        # Checkpoints are all written together, every replica.high.watermark.checkpoint.interval.ms.
+        "log.flush.offset.checkpoint.interval.ms",
+        "log.flush.start.offset.checkpoint.interval.ms",
+        # Files of dropped segments stay readable for whoever holds them, so nothing has to wait.
+        "file.delete.delay.ms",
+        "preallocate",
+        # There is one node.
+        "auto.leader.rebalance.enable",
+        "controlled.shutdown.enable",
+        "controller.quorum.append.linger.ms",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.election.backoff.max.ms",
+        "controller.quorum.election.timeout.ms",
+        "controller.quorum.fetch.timeout.ms",
+        "controller.quorum.request.timeout.ms",
+        "controller.quorum.voters",
+        "follower.replication.throttled.replicas",
+        "leader.imbalance.check.interval.seconds",
+        "leader.replication.throttled.replicas",
+        "num.replica.fetchers",
+        "process.roles",
+        "replica.fetch.backoff.ms",
+        "replica.fetch.max.bytes",
+        "replica.fetch.min.bytes",
+        "replica.fetch.response.max.bytes",
+        "replica.fetch.wait.max.ms",
+        "replica.lag.time.max.ms",
+        "replica.socket.receive.buffer.bytes",
+        "replica.socket.timeout.ms",
+        "request.timeout.ms",
+    }
+)

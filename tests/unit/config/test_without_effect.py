@@ -1,0 +1,33 @@
+"""Every setting is read somewhere, or listed as one that has no effect."""
+
+import re
+from pathlib import Path
+
+import tidelog
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.topic import TopicConfig
+from tidelog.config.without_effect import WITHOUT_EFFECT
+
+DERIVED = {"internal.segment.bytes"}
+"""Read by the configuration itself."""
+
+
+def source_text() -> str:
+    root = Path(tidelog.__file__).parent
+    files = [
+        path
+        for path in root.rglob("*.py")
+        if not {"generated", "sections"} & set(path.parts) and path.name not in ("topic.py", "without_effect.py")
+    ]
+    return "\n".join(path.read_text() for path in files)
+
+
+def test_a_setting_has_an_effect_or_is_listed() -> None:
+    source = source_text()
+    synonyms = {name for setting in TopicConfig.SETTINGS.values() for name in setting.synonyms}
+    unread = set()
+    for setting in (*BrokerConfig.SETTINGS.values(), *TopicConfig.SETTINGS.values()):
+        is_read = re.search(rf"\b{setting.attribute}\b", source) or f'"{setting.name}"' in source
+        if not is_read and setting.name not in synonyms and setting.name not in DERIVED:
+            unread.add(setting.name)
+    assert unread == WITHOUT_EFFECT

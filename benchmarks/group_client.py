@@ -15,8 +15,7 @@ import uvloop
 
 from benchmarks.broker_process import wait_until
 from benchmarks.group_members import (
-    BEATEN,
-    STABLE,
+    ROUND,
     Driver,
     Progress,
     Request,
@@ -85,7 +84,9 @@ async def join(port: int, protocol: str, groups: list[str], members: int, subjec
 
     def on_barrier(name: str) -> None:
         nonlocal started
-        if name in (STABLE, BEATEN):
+        if name == ROUND:
+            progress.note_round()
+        else:
             tell(phase=name, seconds=time.perf_counter() - started)
             wait_for_parent()
             started = time.perf_counter()
@@ -93,9 +94,6 @@ async def join(port: int, protocol: str, groups: list[str], members: int, subjec
     driver = Driver(on_barrier)
     scripts: list[Script] = [MEMBERS[protocol](group, subject, progress) for group in groups for _ in range(members)]
     await driver.connect(port, scripts)
-    tell(phase="connected")
-    wait_for_parent()
-    started = time.perf_counter()
     await driver.run()
 
 
@@ -131,11 +129,16 @@ def committed_offsets(connection: Connection, groups: list[str], topic: str) -> 
 
 
 async def commit(args: argparse.Namespace, groups: list[str], commits: int) -> None:
-    driver = Driver(lambda _: None)
+    started = 0.0
+
+    def on_barrier(name: str) -> None:
+        nonlocal started
+        tell(phase=name)
+        wait_for_parent()
+        started = time.perf_counter()
+
+    driver = Driver(on_barrier)
     await driver.connect(args.port, [committer(group, args.topic, commits) for group in groups])
-    tell(phase="connected")
-    wait_for_parent()
-    started = time.perf_counter()
     await driver.run()
     tell(phase="committed", seconds=time.perf_counter() - started)
 

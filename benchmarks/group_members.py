@@ -16,6 +16,7 @@ from struct import Struct
 from typing import Any, NamedTuple, cast
 
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.generated.api_versions import ApiVersionsRequest
 from tidelog.protocol.generated.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
@@ -32,8 +33,10 @@ from tidelog.protocol.message import Message
 
 SESSION_MS = 45_000
 REBALANCE_MS = 120_000
-PAUSE_S = 0.05
-"""Between heartbeats of a member that has its assignment while others do not."""
+PAUSE_S = 0.1
+"""Between heartbeats of a member that has its assignment while others of its group do not."""
+CONNECTED = "connected"
+ROUND = "round"
 STABLE = "stable"
 BEATEN = "beaten"
 _SIZE = Struct(">i")
@@ -74,13 +77,14 @@ class Progress:
         self.partitions = partitions
         self.synced: Counter[tuple[str, int]] = Counter()
         self.stable_groups: set[str] = set()
+        """Of the classic protocol."""
+        self.is_stable = False
+        """All groups of the new protocol."""
         self.owned: dict[str, int] = {}
         self.epochs: dict[str, int] = {}
+        self.changes = 0
+        """Epochs and assignments that members have learned since everybody was last told to go on."""
         self.heartbeat_rounds = 0
-
-    @property
-    def is_stable(self) -> bool:
-        return len(self.stable_groups) == self.groups
 
     def note_synced(self, group: str, generation: int) -> None:
         """A classic member has the assignment of this generation; with the last of them the group is stable."""
@@ -88,10 +92,19 @@ class Progress:
         if self.synced[group, generation] == self.members:
             self.stable_groups.add(group)
 
-    def is_settled(self) -> bool:
-        """Every partition of every group of the consumer protocol has its owner, and all are at one epoch."""
-        complete = sum(self.owned.values()) == self.partitions * self.groups
-        return complete and len(self.owned) == self.groups * self.members and len(set(self.epochs.values())) == 1
+    def note_round(self) -> None:
+        """All members of the new protocol have reported: are all at one epoch, all partitions owned, and no news?"""
+        members = self.groups * self.members
+        is_complete = len(self.owned) == members and sum(self.owned.values()) == self.partitions * self.groups
+        self.is_stable = is_complete and not self.changes and len(set(self.epochs.values())) == 1
+        self.changes = 0
+
+
+def greeted(script: Script) -> Script:
+    """As every client begins; a broker may take connections later than the kernel does."""
+    yield Request(ApiVersionsRequest(), 4)
+    yield Barrier(CONNECTED)
+    yield from script
 
 
 def classic_member(group: str, subject: Subject, progress: Progress) -> Script:
@@ -103,7 +116,7 @@ def classic_member(group: str, subject: Subject, progress: Progress) -> Script:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
     )
-    while not progress.is_stable:
+    while group not in progress.stable_groups:
         joined = yield Request(join, 9)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             join.member_id = joined.member_id
@@ -125,7 +138,7 @@ def classic_member(group: str, subject: Subject, progress: Progress) -> Script:
         assert synced.assignment
         progress.note_synced(group, joined.generation_id)
         heartbeat = HeartbeatRequest(group_id=group, generation_id=joined.generation_id, member_id=join.member_id)
-        while not progress.is_stable:
+        while group not in progress.stable_groups:
             yield Pause(PAUSE_S)
             if (yield Request(heartbeat, 4)).error_code:
                 break
@@ -161,7 +174,9 @@ def consumer_member(group: str, subject: Subject, progress: Progress) -> Script:
     while True:
         answer = yield Request(request, 1)
         assert answer.error_code == 0, answer
-        progress.epochs[member_id] = answer.member_epoch
+        if progress.epochs.get(member_id) != answer.member_epoch or answer.assignment is not None:
+            progress.epochs[member_id] = answer.member_epoch
+            progress.changes += 1
         request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=answer.member_epoch)
         if answer.assignment is not None:
             assigned = answer.assignment.topic_partitions
@@ -170,13 +185,15 @@ def consumer_member(group: str, subject: Subject, progress: Progress) -> Script:
                 ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topic.topic_id, partitions=topic.partitions)
                 for topic in assigned
             ]
-        yield Barrier("round")
-        if progress.is_settled():
+        yield Barrier(ROUND)
+        if progress.is_stable:
             break
     yield Barrier(STABLE)
     for _ in range(progress.heartbeat_rounds):
         answer = yield Request(request, 1)
         assert answer.error_code == 0, answer
+        # A coordinator may count up the epoch later without a change for anybody.
+        request.member_epoch = answer.member_epoch
         request.topic_partitions = None
     yield Barrier(BEATEN)
     yield Request(ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=-1), 1)
@@ -201,7 +218,7 @@ class Driver:
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         for script in scripts:
-            member = _MemberConnection(self, script)
+            member = _MemberConnection(self, greeted(script))
             await loop.create_connection(partial(_as_is, member), "127.0.0.1", port)
             self._members.append(member)
 

@@ -103,26 +103,7 @@ class Node:
         directory = self._directory = LogDirectory.open(
             Path(config.data_directory), node_id=config.node_id, cluster_id=config.cluster_id, now_ms=wall_clock_ms
         )
-        budget = ByteBudget(
-            config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else limits.NODE_IN_FLIGHT_BYTES_MAX
-        )
-        for wanted in config.bound_listeners:
-            listener = Listener(
-                wanted.name,
-                self.metrics,
-                budget=budget,
-                frame_bytes_max=config.socket_request_max_bytes,
-                connections_max=min(config.max_connections, limits.CONNECTIONS_MAX),
-                connections_per_host_max=config.max_connections_per_ip,
-                requests_per_connection_max=config.queued_max_requests,
-                backlog=config.socket_listen_backlog_size,
-                send_buffer_bytes=config.socket_send_buffer_bytes,
-                receive_buffer_bytes=config.socket_receive_buffer_bytes,
-                idle_s=config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else float("inf"),
-                monotonic_s=monotonic_s,
-            )
-            await listener.bind(wanted.host, wanted.port)
-            self._listeners.append(listener)
+        await self._bind_listeners()
         self._controller = controller = Controller(
             directory.path, config, cluster_id=directory.cluster_id, now_ms=wall_clock_ms, executor=self._workers
         )
@@ -173,6 +154,29 @@ class Node:
             await listener.serve(self._dispatcher.dispatch)
         self._is_ready = True
         await self._start_admin()
+
+    async def _bind_listeners(self) -> None:
+        config = self.config
+        budget = ByteBudget(
+            config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else limits.NODE_IN_FLIGHT_BYTES_MAX
+        )
+        for wanted in config.bound_listeners:
+            listener = Listener(
+                wanted.name,
+                self.metrics,
+                budget=budget,
+                frame_bytes_max=config.socket_request_max_bytes,
+                connections_max=min(config.max_connections, limits.CONNECTIONS_MAX),
+                connections_per_host_max=config.max_connections_per_ip,
+                requests_per_connection_max=config.queued_max_requests,
+                backlog=config.socket_listen_backlog_size,
+                send_buffer_bytes=config.socket_send_buffer_bytes,
+                receive_buffer_bytes=config.socket_receive_buffer_bytes,
+                idle_s=config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else float("inf"),
+                monotonic_s=monotonic_s,
+            )
+            await listener.bind(wanted.host, wanted.port)
+            self._listeners.append(listener)
 
     def _offer_samples(
         self, table: PartitionTable, groups: GroupCoordinator, transactions: TransactionCoordinator

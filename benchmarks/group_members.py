@@ -35,6 +35,7 @@ SESSION_MS = 45_000
 REBALANCE_MS = 120_000
 PAUSE_S = 0.1
 """Between heartbeats of a member that has its assignment while others of its group do not."""
+QUIET_PAUSE_S = 0.2
 CONNECTED = "connected"
 ROUND = "round"
 STABLE = "stable"
@@ -82,6 +83,7 @@ class Progress:
         """All groups of the new protocol."""
         self.owned: dict[str, int] = {}
         self.epochs: dict[str, int] = {}
+        self.has_news = False
         self.changes = 0
         """Epochs and assignments that members have learned since everybody was last told to go on."""
         self.heartbeat_rounds = 0
@@ -93,10 +95,13 @@ class Progress:
             self.stable_groups.add(group)
 
     def note_round(self) -> None:
-        """All members of the new protocol have reported: are all at one epoch, all partitions owned, and no news?"""
-        members = self.groups * self.members
-        is_complete = len(self.owned) == members and sum(self.owned.values()) == self.partitions * self.groups
-        self.is_stable = is_complete and not self.changes and len(set(self.epochs.values())) == 1
+        """All members of the new protocol have reported: stable is who shares evenly at one epoch, and hears no news."""
+        owned = self.owned.values()
+        share = -(-self.partitions // self.members)
+        is_even = len(owned) == self.groups * self.members and max(owned) == share
+        is_complete = is_even and sum(owned) == self.partitions * self.groups
+        self.has_news = self.changes > 0
+        self.is_stable = is_complete and not self.has_news and len(set(self.epochs.values())) == 1
         self.changes = 0
 
 
@@ -188,6 +193,9 @@ def consumer_member(group: str, subject: Subject, progress: Progress) -> Script:
         yield Barrier(ROUND)
         if progress.is_stable:
             break
+        if not progress.has_news:
+            # Some coordinators put off an assignment while members join; asking on and on would only cost them CPU.
+            yield Pause(QUIET_PAUSE_S)
     yield Barrier(STABLE)
     for _ in range(progress.heartbeat_rounds):
         answer = yield Request(request, 1)

@@ -95,7 +95,7 @@ class Progress:
             self.stable_groups.add(group)
 
     def note_round(self) -> None:
-        """All members of the new protocol have reported: stable is who shares evenly at one epoch, and hears no news."""
+        """All members of the new protocol have reported: is everything shared evenly at one epoch, without news?"""
         owned = self.owned.values()
         share = -(-self.partitions // self.members)
         is_even = len(owned) == self.groups * self.members and max(owned) == share

@@ -32,6 +32,8 @@ KeyValue = tuple[int, bytes | None, bytes | None]
 _FRONT = Struct(">qiibI")
 _BACK = Struct(">hiqqqhii")
 _unpack_header = Struct(">qiibIhiqqqhii").unpack_from
+_SMALL_VARINTS = tuple(encode_varint(value) for value in range(256))
+"""Nearly all that are written: calling the encoder costs more than the rest of a record."""
 _SPECIAL = COMPRESSION_MASK | CONTROL_MASK | TRANSACTIONAL_MASK
 
 
@@ -43,19 +45,27 @@ def encode_batch(
 ) -> bytes:
     """A batch that has neither its offset nor its leader epoch yet."""
     parts = [b""]
+    small, limit = _SMALL_VARINTS, len(_SMALL_VARINTS)
     for delta, (key, value) in enumerate(records):
+        key_size = len(key)
+        if value is None:
+            written_size = b"\x01"
+        else:
+            value_size = len(value)
+            written_size = small[value_size] if value_size < limit else encode_varint(value_size)
         body = b"".join(
             (
                 b"\x00\x00",
-                encode_varint(delta),
-                encode_varint(len(key)),
+                small[delta] if delta < limit else encode_varint(delta),
+                small[key_size] if key_size < limit else encode_varint(key_size),
                 key,
-                b"\x01" if value is None else encode_varint(len(value)),
+                written_size,
                 value or b"",
                 b"\x00",
             )
         )
-        parts.append(encode_varint(len(body)))
+        size = len(body)
+        parts.append(small[size] if size < limit else encode_varint(size))
         parts.append(body)
     count = len(records)
     attributes = 0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL_MASK

@@ -9,6 +9,7 @@ as Kafka 4.3 does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
@@ -77,6 +78,8 @@ _KIND_AND_LENGTH = Struct(">hh")
 _OFFSET_V0 = Struct(">hq")
 _OFFSET_V4 = Struct(">hqi")
 _OFFSET_V4_AND_LENGTH = Struct(">hqiB")
+_pack_plain_offset = Struct(">hqiBq3s16s").pack
+"""What nearly every commit writes: no metadata, the topic's id."""
 _ONLY_TOPIC_ID = b"\x01\x00\x10"
 """One tagged field, number 0, of 16 bytes."""
 _I64 = Struct(">q")
@@ -126,15 +129,22 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
 
 
 def _encode_offset_key(record: OffsetCommitRecord) -> bytes:
-    group = record.group_id.encode()
-    topic = record.topic.encode()
-    return b"".join(
-        (_KIND_AND_LENGTH.pack(1, len(group)), group, _I16.pack(len(topic)), topic, _I32.pack(record.partition))
-    )
+    return _offset_key_prefix(record.group_id, record.topic) + _I32.pack(record.partition)
+
+
+@lru_cache(maxsize=256)
+def _offset_key_prefix(group_id: str, topic_name: str) -> bytes:
+    """A commit names the same topic for every partition."""
+    group = group_id.encode()
+    topic = topic_name.encode()
+    return b"".join((_KIND_AND_LENGTH.pack(1, len(group)), group, _I16.pack(len(topic)), topic))
 
 
 def _encode_offset_value(committed: CommittedOffset) -> bytes:
-    metadata = committed.metadata.encode()
+    offset, leader_epoch, text, commit_ms, expire_ms, topic_id = committed
+    if not text and expire_ms < 0 and topic_id != ZERO_TOPIC_ID:
+        return _pack_plain_offset(4, offset, leader_epoch, 1, commit_ms, _ONLY_TOPIC_ID, topic_id)
+    metadata = text.encode()
     if committed.expire_timestamp_ms >= 0:
         head = _OFFSET_V0.pack(1, committed.offset) + _I16.pack(len(metadata))
         return head + metadata + _TWO_I64.pack(committed.commit_timestamp_ms, committed.expire_timestamp_ms)

@@ -128,7 +128,7 @@ def test_offsets_and_groups_are_deleted(tool: Tool, groups: Groups, connection: 
     assert "was successful" in tool("--delete", "--group", group).check()
     assert group not in tool("--list").check().split()
     missing = tool("--describe", "--group", group)
-    assert "does not exist" in missing.stdout + missing.stderr, missing
+    assert f"GroupIdNotFoundException: Group {group} not found." in missing.stdout, missing
     refused = tool("--delete", "--group", group)
     assert "GroupIdNotFoundException" in refused.stdout + refused.stderr, refused
 

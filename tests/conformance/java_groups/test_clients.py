@@ -76,7 +76,8 @@ def test_verifiable_clients(broker: BrokerProcess, connection: Connection) -> No
         assert sorted(read) == [(partition, offset) for partition in range(3) for offset in range(ends[partition])]
         commits = [event for event in events if event["name"] == "offsets_committed"]
         assert all(event["success"] for event in commits)
-        assert Groups(connection).fetch(group, topic) == (0, ends[0])
+        # The producer may have chosen to write nothing to the one that is asked for.
+        assert Groups(connection).fetch(group, topic) == (0, ends[0] or -1)
 
 
 def test_no_transaction_hangs_that_its_coordinator_knows(

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
+from benchmarks.broker_process import BrokerProcess, wait_until
 from benchmarks.java_tools import JavaTools, ToolResult
 from benchmarks.wire import Connection
 from tests.conformance.groups.member import ClassicMember, ConsumerMember, Groups, settle
-from tests.servers.topics import produce_values
+from tests.servers.topics import list_offset, produce_values
 
 pytestmark = pytest.mark.java
 
@@ -38,17 +38,24 @@ def rows(output: str) -> list[dict[str, str]]:
     return [dict(zip(header, line, strict=False)) for line in lines[start + 1 :]]
 
 
-def abandoned(groups: Groups, connection: Connection, *, records: int = 10, offset: int = 4) -> tuple[str, str]:
+def written_topic(groups: Groups, records: int, partitions: int = 1) -> str:
+    """With so many records in partition 0."""
+    topic = groups.topic(partitions)
+    # Brokers name the leader of a new partition before it can be written.
+    wait_until(lambda: list_offset(groups.connection, topic, 0, -1)[0] == 0, "the topic can be written")
+    produce_values(groups.connection, topic, *[b"x"] * records)
+    return topic
+
+
+def abandoned(groups: Groups, *, records: int = 10, offset: int = 4) -> tuple[str, str]:
     """A group without members that has committed an offset of a topic with so many records."""
-    topic, group = groups.topic(), groups.group()
-    produce_values(connection, topic, *[b"x"] * records)
+    topic, group = written_topic(groups, records), groups.group()
     assert groups.commit(group, topic, offset) == 0
     return group, topic
 
 
-def test_an_active_classic_group(tool: Tool, groups: Groups, connection: Connection) -> None:
-    topic, group = groups.topic(2), groups.group()
-    produce_values(connection, topic, *[b"x"] * 9)
+def test_an_active_classic_group(tool: Tool, groups: Groups) -> None:
+    topic, group = written_topic(groups, 9, partitions=2), groups.group()
     member = ClassicMember(groups, group, topic)
     assert member.join().error_code == 0
     assert member.sync({topic: [0, 1]}) == 0
@@ -70,16 +77,15 @@ def test_an_active_classic_group(tool: Tool, groups: Groups, connection: Connect
     assert member.leave() == 0
 
 
-def test_an_active_group_of_the_consumer_protocol(tool: Tool, groups: Groups, connection: Connection) -> None:
-    topic, group = groups.topic(2), groups.group()
-    produce_values(connection, topic, *[b"x"] * 3)
+def test_an_active_group_of_the_consumer_protocol(tool: Tool, groups: Groups) -> None:
+    topic, group = written_topic(groups, 3, partitions=2), groups.group()
     members = [ConsumerMember(groups, group, topic) for _ in range(2)]
     for member in members:
         assert member.join().error_code == 0
     settle(*members, counts=[1, 1])
     owner = next(member for member in members if member.owned == {groups.topic_ids[topic]: [0]})
     assert groups.commit(group, topic, 3, member=owner.member_id, epoch=owner.epoch) == 0
-    first = rows(tool("--describe", "--group", group).check())[0]
+    [first] = [row for row in rows(tool("--describe", "--group", group).check()) if row["PARTITION"] == "0"]
     assert (first["CURRENT-OFFSET"], first["LAG"], first["CONSUMER-ID"]) == ("3", "0", owner.member_id)
     described = rows(tool("--describe", "--members", "--verbose", "--group", group).check())
     assert {row["CONSUMER-ID"] for row in described} == {member.member_id for member in members}
@@ -96,8 +102,8 @@ def test_an_active_group_of_the_consumer_protocol(tool: Tool, groups: Groups, co
         assert member.leave() == 0
 
 
-def test_offsets_are_reset(tool: Tool, groups: Groups, connection: Connection) -> None:
-    group, topic = abandoned(groups, connection)
+def test_offsets_are_reset(tool: Tool, groups: Groups) -> None:
+    group, topic = abandoned(groups)
 
     def reset(*arguments: str) -> int:
         """The new offset as the tool prints it."""
@@ -115,8 +121,8 @@ def test_offsets_are_reset(tool: Tool, groups: Groups, connection: Connection) -
     assert groups.fetch(group, topic) == (0, 10)
 
 
-def test_offsets_and_groups_are_deleted(tool: Tool, groups: Groups, connection: Connection) -> None:
-    group, topic = abandoned(groups, connection)
+def test_offsets_and_groups_are_deleted(tool: Tool, groups: Groups) -> None:
+    group, topic = abandoned(groups)
     other = groups.topic()
     assert groups.commit(group, other, 1) == 0
     deleted = tool("--delete-offsets", "--group", group, "--topic", topic).check()
@@ -133,10 +139,8 @@ def test_offsets_and_groups_are_deleted(tool: Tool, groups: Groups, connection: 
     assert "GroupIdNotFoundException" in refused.stdout + refused.stderr, refused
 
 
-def test_kafka_prints_the_offsets_topic(
-    java_tools: JavaTools, broker: BrokerProcess, groups: Groups, connection: Connection
-) -> None:
-    group, topic = abandoned(groups, connection, offset=7)
+def test_kafka_prints_the_offsets_topic(java_tools: JavaTools, broker: BrokerProcess, groups: Groups) -> None:
+    group, topic = abandoned(groups, offset=7)
     classic, consumer = groups.group(), groups.group()
     member = ClassicMember(groups, classic, topic)
     assert member.join().error_code == 0

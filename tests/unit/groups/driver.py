@@ -110,6 +110,7 @@ class ShardDriver:
             record = decode_record(key, value)
             assert record is not None
             shard.replay(record, offset, -1)
+        shard.forget_traceless()
         return shard
 
     def crash(self) -> None:

@@ -288,7 +288,13 @@ class GroupShard:
     def deadline_ms(self) -> int | None:
         return self._deadlines.next_ms()
 
+    def forget_traceless(self) -> None:
+        """Offsets that were deleted again leave a group behind in the replay that nothing else speaks of."""
+        for group in list(self.groups.values()):
+            self._maybe_forget(group)
+
     def decide_loaded(self, now: Moment) -> Decision[None]:
+        self.forget_traceless()
         decision = Decision(None)
         for group in self.groups.values():
             for member in group.members.values():

@@ -363,7 +363,7 @@ class ClassicGroups(RuleBasedStateMachine):
 
 TestClassicGroups = ClassicGroups.TestCase
 TestClassicGroups.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, derandomize=True, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -341,7 +341,7 @@ class ConsumerGroups(RuleBasedStateMachine):
 
 TestConsumerGroups = ConsumerGroups.TestCase
 TestConsumerGroups.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, derandomize=True, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -338,7 +338,7 @@ class Transactions(RuleBasedStateMachine):
 
 TestTransactions = Transactions.TestCase
 TestTransactions.settings = settings(
-    max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=200, derandomize=True, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -21,28 +21,15 @@ NODE_IN_FLIGHT_BYTES_MAX = 512 * 1024 * 1024
 
 CONNECTION_IN_FLIGHT_REQUESTS_MAX = 256
 
-CONNECTION_WRITE_BUFFER_BYTES_MAX = 8 * 1024 * 1024
-"""Responses the peer has not taken; beyond it no further request of that connection is started."""
-
 CONNECTIONS_MAX = 20_000
 
-FETCH_RESPONSE_BYTES_MAX = 55 * 1024 * 1024
-"""Default of `fetch.max.bytes`: what one fetch may carry whatever the client asks for."""
-
-FETCH_SESSIONS_MAX = 1000
-"""Default of `max.incremental.fetch.session.cache.slots`."""
-
 TOPIC_NAME_LENGTH_MAX = 249
-
-PARTITIONS_PER_REQUEST_MAX = 100_000
 
 RECORD_HEADERS_MAX = 100_000
 """Headers one record may carry when records are parsed."""
 
 DECOMPRESSED_BATCH_BYTES_MAX = 256 * 1024 * 1024
 """The most a compressed batch may grow to when it is opened."""
-
-RECORDS_PER_BATCH_MAX = 50_000_000
 
 TAGGED_FIELDS_MAX = 1024
 """Tagged fields one structure may carry; more is a hostile peer."""

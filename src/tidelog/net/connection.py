@@ -80,10 +80,6 @@ class Connection(asyncio.BufferedProtocol):
     def listener_name(self) -> str:
         return self._listener.name
 
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed
-
     # -- asyncio.BufferedProtocol ----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -23,6 +23,18 @@ CONNECTION_IN_FLIGHT_REQUESTS_MAX = 256
 
 CONNECTIONS_MAX = 20_000
 
+RESPONSE_BYTES_MIN = 4
+"""The smallest response a node reads from another: a correlation id."""
+
+RPC_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
+"""The largest response a node reads from another: a fetch of what may be there, and one batch of any size more."""
+
+RPC_IN_FLIGHT_REQUESTS_MAX = 1024
+"""Requests to another node that wait for their answers, per connection; one more is refused."""
+
+RPC_IN_FLIGHT_BYTES_MAX = 64 * 1024 * 1024
+"""The same in bytes; a single larger request still goes out when nothing else is under way."""
+
 TOPIC_NAME_LENGTH_MAX = 249
 
 RECORD_HEADERS_MAX = 100_000

@@ -30,11 +30,22 @@ class FrameError(Exception):
 class FrameReader:
     """The incomplete tail of one connection's stream. `buffer`, fill some of it, `filled`, and so on."""
 
-    __slots__ = ("_frame_bytes_max", "_place", "_placed_bytes", "_scratch", "_tail", "_wanted_bytes")
+    __slots__ = (
+        "_frame_bytes_max",
+        "_frame_bytes_min",
+        "_place",
+        "_placed_bytes",
+        "_scratch",
+        "_tail",
+        "_wanted_bytes",
+    )
 
-    def __init__(self, scratch: memoryview, frame_bytes_max: int) -> None:
+    def __init__(
+        self, scratch: memoryview, frame_bytes_max: int, frame_bytes_min: int = limits.FRAME_BYTES_MIN
+    ) -> None:
         self._scratch = scratch
         self._frame_bytes_max = frame_bytes_max
+        self._frame_bytes_min = frame_bytes_min
         self._tail = b""
         """The start of a frame that is not worth a place of its own yet."""
         self._place: bytearray | None = None
@@ -93,6 +104,6 @@ class FrameReader:
 
     def _decode_size(self, data: bytes, position: int) -> int:
         size: int = _SIZE.unpack_from(data, position)[0]
-        if not limits.FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
-            raise FrameError(f"announced {size} bytes, allowed {limits.FRAME_BYTES_MIN} to {self._frame_bytes_max}")
+        if not self._frame_bytes_min <= size <= self._frame_bytes_max:
+            raise FrameError(f"announced {size} bytes, allowed {self._frame_bytes_min} to {self._frame_bytes_max}")
         return size

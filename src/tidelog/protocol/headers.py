@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tidelog.protocol.wire import Buffer
 
 _unpack_fixed = Format(">hhih").unpack_from
+_unpack_correlation = Format(">i").unpack_from
 _pack_classic = Format(">i").pack
 _pack_flexible = Format(">ix").pack
 _pack_request = Format(">hhih").pack
@@ -69,14 +70,14 @@ def encode_response_header(correlation_id: int, flexible: bool) -> bytes:
     return _pack_flexible(correlation_id) if flexible else _pack_classic(correlation_id)
 
 
-def decode_response_header(frame: Buffer, flexible: bool) -> tuple[int, int]:
+def decode_response_header(frame: Buffer, flexible: bool, start: int = 0) -> tuple[int, int]:
     """The correlation id and where the body begins."""
     try:
-        correlation_id: int = Format(">i").unpack_from(frame, 0)[0]
-        pos = 4
+        correlation_id: int = _unpack_correlation(frame, start)[0]
+        pos = start + 4
         if flexible:
-            pos = 5
-            if frame[4]:
+            pos += 1
+            if frame[pos - 1]:
                 pos = skip_tags(frame, pos, len(frame))
     except (IndexError, struct_error) as error:
         raise MalformedMessage(f"response header: {error}") from None

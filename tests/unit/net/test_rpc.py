@@ -1,0 +1,268 @@
+"""Calls between nodes: answers, pipelining, bounds, and every way a peer can fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from struct import pack, unpack
+
+import pytest
+
+from tidelog.net.rpc import BadAnswer, PeerBusy, PeerUnreachable, RpcClient, RpcPool, RpcTimedOut
+from tidelog.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tidelog.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tidelog.testing.broker import AsyncBroker
+
+Answer = Callable[[int, asyncio.StreamWriter], Awaitable[None]]
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+class Peer:
+    """A listener that answers each request by a function of its correlation id."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.connections = 0
+        self.seen: list[int] = []
+
+    async def __aenter__(self) -> Peer:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.address = self._server.sockets[0].getsockname()[:2]
+        self._writers: list[asyncio.StreamWriter] = []
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.append(writer)
+        try:
+            while True:
+                size = unpack(">i", await reader.readexactly(4))[0]
+                frame = await reader.readexactly(size)
+                correlation_id = unpack(">i", frame[4:8])[0]
+                self.seen.append(correlation_id)
+                await self._answer(correlation_id, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    def client(self, **options: object) -> RpcClient:
+        return RpcClient("node 2", lambda: self.address, client_id="node-1", **options)  # type: ignore[arg-type]
+
+
+def heartbeat_response(correlation_id: int, error_code: int = 0) -> bytes:
+    body = HeartbeatResponse(error_code=error_code).encode(4)
+    return pack(">iix", len(body) + 5, correlation_id) + body
+
+
+async def answer_at_once(correlation_id: int, writer: asyncio.StreamWriter) -> None:
+    writer.write(heartbeat_response(correlation_id, correlation_id))
+
+
+async def stay_silent(correlation_id: int, writer: asyncio.StreamWriter) -> None:
+    pass
+
+
+async def heartbeat(client: RpcClient, timeout_s: float = 20) -> HeartbeatResponse:
+    return await client.call(HEARTBEAT, HeartbeatResponse, timeout_s=timeout_s)
+
+
+async def test_a_node_answers_a_node(tmp_path: Path) -> None:
+    async with AsyncBroker(data=tmp_path) as broker:
+        host, port = broker.bootstrap_servers.split(":")
+        pool = RpcPool(lambda node_id: (host, int(port)), client_id="node-9")
+        request = ApiVersionsRequest(client_software_name="tidelog", client_software_version="1")
+        answers = await asyncio.gather(
+            *(pool.client(1, purpose).call(request, ApiVersionsResponse) for purpose in ("fetch", "control", "fetch"))
+        )
+        assert all(answer.error_code == 0 and answer.api_keys for answer in answers)
+        assert pool.client(1, "fetch") is not pool.client(1, "control")
+        pool.close()
+
+
+async def test_calls_are_pipelined_over_one_connection_and_matched_by_correlation_id() -> None:
+    held: list[tuple[int, asyncio.StreamWriter]] = []
+
+    async def answer_in_reverse(correlation_id: int, writer: asyncio.StreamWriter) -> None:
+        held.append((correlation_id, writer))
+        if len(held) == 5:
+            for held_id, held_writer in reversed(held):
+                await answer_at_once(held_id, held_writer)
+
+    async with Peer(answer_in_reverse) as peer:
+        client = peer.client()
+        answers = await asyncio.gather(*(heartbeat(client) for _ in range(5)))
+        assert sorted(answer.error_code for answer in answers) == peer.seen
+        assert peer.connections == 1
+        assert client.in_flight_requests == 0
+        client.close()
+
+
+async def test_an_answer_that_does_not_come_is_an_error_and_the_next_call_connects_anew() -> None:
+    silent = True
+
+    async def answer(correlation_id: int, writer: asyncio.StreamWriter) -> None:
+        if not silent:
+            await answer_at_once(correlation_id, writer)
+
+    async with Peer(answer) as peer:
+        client = peer.client()
+        slow, quick = await asyncio.gather(heartbeat(client, 30), heartbeat(client, 0.05), return_exceptions=True)
+        assert isinstance(quick, RpcTimedOut)
+        assert "node 2 did not answer Heartbeat within 0.05 s" in str(quick)
+        assert isinstance(slow, PeerUnreachable)
+        assert "another request to it timed out" in str(slow)
+        silent = False
+        await wait_until_answered(client)
+        assert peer.connections == 2
+        client.close()
+
+
+async def wait_until_answered(client: RpcClient) -> None:
+    for _ in range(1000):
+        try:
+            await heartbeat(client)
+        except PeerUnreachable:
+            await asyncio.sleep(0.01)
+        else:
+            return
+    pytest.fail("the peer was never reached again")
+
+
+async def test_more_than_the_bound_under_way_is_refused_unsent() -> None:
+    async with Peer(stay_silent) as peer:
+        client = peer.client(in_flight_requests_max=3)
+        waiting = [asyncio.ensure_future(heartbeat(client)) for _ in range(3)]
+        while client.in_flight_requests < 3:
+            await asyncio.sleep(0.001)
+        with pytest.raises(PeerBusy, match="3 requests are under way"):
+            await heartbeat(client)
+        client.close()
+        failures = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(failure, PeerUnreachable) for failure in failures)
+
+
+async def test_bytes_under_way_are_bounded_but_one_request_always_fits() -> None:
+    async with Peer(stay_silent) as peer:
+        client = peer.client(in_flight_bytes_max=1)
+        waiting = asyncio.ensure_future(heartbeat(client))
+        while client.in_flight_requests < 1:
+            await asyncio.sleep(0.001)
+        with pytest.raises(PeerBusy):
+            await heartbeat(client)
+        client.close()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_a_peer_that_is_not_there_fails_at_once_until_the_back_off_has_passed() -> None:
+    async with Peer(answer_at_once) as peer:
+        address = peer.address
+    asked = 0
+
+    def find_address() -> tuple[str, int]:
+        nonlocal asked
+        asked += 1
+        return address
+
+    client = RpcClient("node 2", find_address, client_id="node-1")
+    for _ in range(50):
+        with pytest.raises(PeerUnreachable, match=r"node 2.*cannot be reached at"):
+            await heartbeat(client)
+    assert asked < 10
+    client.close()
+
+
+async def test_a_peer_without_an_address_is_unreachable() -> None:
+    client = RpcClient("node 7", lambda: None, client_id="node-1")
+    with pytest.raises(PeerUnreachable, match="node 7: its address is not known"):
+        await heartbeat(client)
+
+
+async def test_a_peer_that_moves_is_followed() -> None:
+    async with Peer(answer_at_once) as old, Peer(answer_at_once) as new:
+        where = old
+        client = RpcClient("node 2", lambda: where.address, client_id="node-1")
+        await heartbeat(client)
+        where = new
+        await heartbeat(client)
+        assert (old.connections, new.connections) == (1, 1)
+        client.close()
+
+
+async def test_a_connection_that_breaks_fails_what_is_under_way() -> None:
+    async def hang_up(correlation_id: int, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with Peer(hang_up) as peer:
+        client = peer.client()
+        with pytest.raises(PeerUnreachable, match="node 2"):
+            await heartbeat(client)
+        assert not client.is_connected
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pack(">i", 0x7FFFFFFF),
+        pack(">i", -1),
+        pack(">ii", 4, 999),
+    ],
+    ids=["too large", "negative size", "unknown correlation id"],
+)
+async def test_garbage_closes_the_connection(garbage: bytes) -> None:
+    async def answer_garbage(correlation_id: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(garbage)
+
+    async with Peer(answer_garbage) as peer:
+        client = peer.client()
+        with pytest.raises(PeerUnreachable, match="its answer could not be read"):
+            await heartbeat(client)
+        client.close()
+
+
+async def test_a_response_that_cannot_be_decoded_is_a_bad_answer() -> None:
+    async def answer_short(correlation_id: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(pack(">iixb", 6, correlation_id, 1))
+
+    async with Peer(answer_short) as peer:
+        client = peer.client()
+        with pytest.raises(BadAnswer, match="node 2"):
+            await heartbeat(client)
+        assert client.is_connected
+        client.close()
+
+
+async def test_a_caller_that_goes_away_disturbs_nobody() -> None:
+    release = asyncio.Event()
+
+    async def answer_later(correlation_id: int, writer: asyncio.StreamWriter) -> None:
+        await release.wait()
+        await answer_at_once(correlation_id, writer)
+
+    async with Peer(answer_later) as peer:
+        client = peer.client()
+        given_up = asyncio.ensure_future(heartbeat(client))
+        kept = asyncio.ensure_future(heartbeat(client))
+        while client.in_flight_requests < 2:
+            await asyncio.sleep(0.001)
+        given_up.cancel()
+        release.set()
+        assert (await kept).error_code == 2
+        client.close()
+
+
+async def test_a_closed_client_refuses() -> None:
+    async with Peer(answer_at_once) as peer:
+        client = peer.client()
+        await heartbeat(client)
+        client.close()
+        with pytest.raises(PeerUnreachable, match="this node is stopping"):
+            await heartbeat(client)

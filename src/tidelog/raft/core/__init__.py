@@ -1,0 +1,1 @@
+"""Raft as a machine without input or output: events in, effects out."""

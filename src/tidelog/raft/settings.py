@@ -1,0 +1,28 @@
+"""What a quorum is told when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidelog.raft.core.members import NO_MEMBERS, MemberSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumSettings:
+    """Times are of this node's monotonic clock."""
+
+    node_id: int
+    directory_id: bytes
+    """Of this node's data directory (16 bytes): what tells it from another node of the same id."""
+    cluster_id: str
+    bootstrap: MemberSet = NO_MEMBERS
+    """The first members, used only when there is neither a log nor a snapshot: this node alone for a cluster of one,
+    all of `controller.quorum.voters` on each of them, nobody for a node that waits to be taken in (`--join`)."""
+    election_timeout_ms: int = 1000
+    """How long a follower waits for its leader before it asks for votes: this long up to twice as long, by chance."""
+    heartbeat_interval_ms: int = 200
+    segment_bytes: int = 1024 * 1024 * 1024
+    snapshot_after_bytes: int = 20 * 1024 * 1024
+    """Bytes of log behind the last snapshot that make the next one worth while."""
+    snapshot_interval_ms: int = 3_600_000
+    """A snapshot is taken that often if there is anything new; 0 for never."""

@@ -1,0 +1,23 @@
+"""The way to the other members: requests on the nodes' ordinary listeners, under an API key that no client is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+class Transport(Protocol):
+    """What the quorum needs of the node's connections to its peers."""
+
+    async def request(self, node_id: int, api_key: int, version: int, body: bytes) -> bytes:
+        """The body of the response. Any OSError or TimeoutError when there is none; the quorum tries again itself."""
+        ...
+
+    def update_peers(self, addresses: Mapping[int, Address]) -> None:
+        """Where the members are from now on; connections to others may be closed."""
+        ...

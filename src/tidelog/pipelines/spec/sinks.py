@@ -1,0 +1,131 @@
+"""The `sinks:` of a pipeline file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, TypedDict, cast
+
+from tidelog.pipelines.spec.document import Section
+from tidelog.pipelines.spec.model import (
+    ConsoleSink,
+    FilesSink,
+    OutputMode,
+    Sink,
+    TableSink,
+    TopicSink,
+    Trigger,
+)
+from tidelog.pipelines.spec.sources import (
+    FILE_FORMATS,
+    TABLE_FORMATS,
+    check_topic_name,
+    read_kind,
+    resolve_path,
+    resolve_table,
+)
+
+KINDS = ("topic", "table", "files", "console")
+MODES = ("append", "update", "complete")
+PARTITIONERS = ("murmur2", "fnv1a", "crc32")
+DELIVERIES = ("exactly-once", "at-least-once")
+
+
+class OutputKeys(TypedDict):
+    name: str
+    line: int
+    input: str
+    mode: OutputMode
+    trigger: Trigger
+    options: dict[str, str]
+
+
+def read_sink(section: Section, name: str, line: int, directory: Path, trigger: Trigger) -> Sink | None:
+    kind = read_kind(section, KINDS)
+    if not kind:
+        return None
+    output = OutputKeys(
+        name=name,
+        line=line,
+        input=section.required_word("from", "the source or step whose rows go there"),
+        mode=cast(OutputMode, section.choice("mode", MODES, "append")),
+        trigger=trigger,
+        options=section.pairs("options"),
+    )
+    sink = _read_kind(section, kind, output, directory)
+    _check_trigger_and_mode(section, sink)
+    return sink
+
+
+def _read_kind(section: Section, kind: str, output: OutputKeys, directory: Path) -> Sink:
+    if kind == "topic":
+        topic = section.required_word("topic", "its name")
+        check_topic_name(section, "topic", topic)
+        return TopicSink(
+            **output,
+            topic=topic,
+            key=_columns(section, "key"),
+            value=_columns(section, "value"),
+            headers=section.word("headers"),
+            timestamp=section.word("timestamp"),
+            order_by=_columns(section, "order-by"),
+            partitioner=section.choice("partitioner", PARTITIONERS, "murmur2"),
+            delivery=cast(
+                Literal["exactly-once", "at-least-once"], section.choice("delivery", DELIVERIES, "exactly-once")
+            ),
+        )
+    if kind == "table":
+        return _read_table(section, output, directory)
+    if kind == "files":
+        return FilesSink(
+            **output,
+            location=resolve_path(directory, section.required_word("files", "a directory")),
+            format=section.choice("format", FILE_FORMATS, "parquet"),
+            partition_by=_columns(section, "partition-by"),
+        )
+    section.boolean("console", True)
+    return ConsoleSink(**output, rows_max=section.integer("rows", 20, minimum=1))
+
+
+def _columns(section: Section, key: str) -> tuple[str, ...]:
+    return tuple(text.value for text in section.words(key))
+
+
+def _read_table(section: Section, output: OutputKeys, directory: Path) -> TableSink:
+    sink = TableSink(
+        **output,
+        location=resolve_table(directory, section.required_word("table", "a path, or a name in Spark's catalog")),
+        format=section.choice("format", TABLE_FORMATS, "parquet"),
+        write=cast(Literal["append", "upsert"], section.choice("write", ("append", "upsert"), "append")),
+        key=_columns(section, "key"),
+        order_by=_columns(section, "order-by"),
+        exclude=_columns(section, "exclude"),
+        delete_when=section.word("delete-when"),
+        partition_by=_columns(section, "partition-by"),
+    )
+    if sink.write == "upsert":
+        if not sink.key:
+            section.document.complain(
+                section.line, f"{section.name} needs `key:` (the columns that name a row) to upsert"
+            )
+        if sink.format == "parquet":
+            section.complain("write", f"{section.name} cannot upsert into parquet; use `format: delta` or iceberg")
+    elif sink.key or sink.delete_when:
+        section.complain("key", f"{section.name} appends; `key:` and `delete-when:` are for `write: upsert`")
+    return sink
+
+
+def _check_trigger_and_mode(section: Section, sink: Sink) -> None:
+    if sink.trigger.kind == "continuous":
+        plain = isinstance(sink, TopicSink) and sink.delivery == "at-least-once"
+        if not plain and not isinstance(sink, ConsoleSink):
+            section.document.complain(
+                section.line_of("trigger"),
+                f"{section.name} cannot run continuously: Spark has no batches there, so only a topic with "
+                "`delivery: at-least-once` or the console can take the rows; use an interval such as 1s",
+            )
+    append_only = isinstance(sink, FilesSink) or (isinstance(sink, TableSink) and sink.write == "append")
+    if sink.mode != "append" and append_only:
+        advice = "; use `write: upsert` with a `key:`" if isinstance(sink, TableSink) else ""
+        section.complain("mode", f"{section.name} only takes new rows, not mode {sink.mode}{advice}")
+    if sink.mode == "complete" and isinstance(sink, TableSink):
+        section.complain("mode", f"{section.name}: an upsert takes mode append or update, not complete")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.controller.core.brokers import decide_new_leader_epochs, decide_register_broker
+from tidelog.controller.core.brokers import Registration, decide_new_leader_epochs, decide_register_broker
 from tidelog.controller.core.configs import ResourceChange, ResourceOutcome, decide_alter_configs
 from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.elections import ElectionOutcome, decide_elect_leaders
@@ -193,11 +193,11 @@ class Controller:
         epoch = await self.submit(
             lambda image: decide_register_broker(
                 image,
-                config.node_id,
-                endpoints,
-                rack=config.broker_rack,
-                directory_id=directory_id,
-                incarnation_id=os.urandom(16),
+                config,
+                Registration(
+                    config.node_id, os.urandom(16), tuple(endpoints), (directory_id,), rack=config.broker_rack
+                ),
+                fenced=False,
             )
         )
         position = 0 if after_crash else -1
@@ -221,7 +221,11 @@ class Controller:
     def create_partitions(
         self, requests: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> Coroutine[Any, Any, list[TopicOutcome]]:
-        return self.submit(lambda image: decide_create_partitions(image, requests, validate_only=validate_only))
+        return self.submit(
+            lambda image: decide_create_partitions(
+                image, image.broker_config(self._config), requests, validate_only=validate_only
+            )
+        )
 
     def delete_topics(self, topics: Sequence[tuple[str | None, bytes]]) -> Coroutine[Any, Any, list[TopicOutcome]]:
         return self.submit(lambda image: decide_delete_topics(image, topics))

@@ -158,6 +158,23 @@ class MetadataImage:
         broker = self.brokers.get(node_id)
         return broker is not None and not broker.fenced
 
+    def is_active(self, node_id: int) -> bool:
+        """Whether the broker can lead and be in sync: alive, and not about to stop."""
+        broker = self.brokers.get(node_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def active_brokers(self) -> Iterator[BrokerImage]:
+        """Those new partitions may be placed on."""
+        return (broker for broker in self.brokers.values() if self.is_active(broker.node_id))
+
+    def with_controller(self, controller_id: int) -> MetadataImage:
+        """The same, seen by a node that knows another controller: who it is stands in no record."""
+        other = MetadataImage(cluster_id=self.cluster_id)
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.controller_id = controller_id
+        return other
+
     def broker_config(self, static: BrokerConfig) -> BrokerConfig:
         """What holds on the node with these static settings, once run-time settings are applied."""
         configs = self.broker_configs

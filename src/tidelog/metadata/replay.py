@@ -14,12 +14,14 @@ from tidelog.metadata.image import BrokerImage, Endpoint, MetadataImage, Partiti
 from tidelog.protocol.generated.broker_registration_change_record import BrokerRegistrationChangeRecord
 from tidelog.protocol.generated.config_record import ConfigRecord
 from tidelog.protocol.generated.feature_level_record import FeatureLevelRecord
+from tidelog.protocol.generated.fence_broker_record import FenceBrokerRecord
 from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
 from tidelog.protocol.generated.partition_record import PartitionRecord
 from tidelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 from tidelog.protocol.generated.register_broker_record import RegisterBrokerRecord
 from tidelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from tidelog.protocol.generated.topic_record import TopicRecord
+from tidelog.protocol.generated.unfence_broker_record import UnfenceBrokerRecord
 from tidelog.protocol.generated.unregister_broker_record import UnregisterBrokerRecord
 from tidelog.protocol.message import Message
 
@@ -107,21 +109,7 @@ class ImageBuilder:
         before = topic.partitions.get(record.partition_id)
         if before is None:
             raise UnreadableMetadata(f"change of unknown partition {topic.name}-{record.partition_id}")
-        elected = record.leader != NO_LEADER_CHANGE
-        replicas = before.replicas if record.replicas is None else tuple(record.replicas)
-        removing, adding = record.removing_replicas, record.adding_replicas
-        recovery_state = record.leader_recovery_state
-        topic.partitions[record.partition_id] = PartitionState(
-            leader=record.leader if elected else before.leader,
-            leader_epoch=before.leader_epoch + 1 if elected else before.leader_epoch,
-            partition_epoch=before.partition_epoch + 1,
-            replicas=replicas,
-            isr=before.isr if record.isr is None else tuple(record.isr),
-            removing_replicas=before.removing_replicas if removing is None else tuple(removing),
-            adding_replicas=before.adding_replicas if adding is None else tuple(adding),
-            directories=before.directories if record.directories is None else tuple(record.directories),
-            leader_recovery_state=before.leader_recovery_state if recovery_state < 0 else recovery_state,
-        )
+        topic.partitions[record.partition_id] = changed_partition(before, record)
         self._note_partition(topic, record.partition_id)
 
     def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
@@ -226,6 +214,13 @@ class ImageBuilder:
             changes["directories"] = tuple(record.log_dirs)
         self._put_broker(broker._replace(**changes))
 
+    def _replay_fence_broker(self, record: FenceBrokerRecord | UnfenceBrokerRecord) -> None:
+        """What older versions of Kafka wrote instead of a change of the registration."""
+        broker = self._brokers.get(record.id)
+        if broker is None or broker.epoch != record.epoch:
+            raise UnreadableMetadata(f"change of broker {record.id} in an epoch that is not known")
+        self._put_broker(broker._replace(fenced=isinstance(record, FenceBrokerRecord)))
+
     def _replay_unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         self._brokers = {node_id: b for node_id, b in self._brokers.items() if node_id != record.broker_id}
         self._delta.brokers_changed.add(record.broker_id)
@@ -236,6 +231,24 @@ class ImageBuilder:
 
     def _replay_nothing(self, record: Message) -> None:
         """A record that says nothing to this version."""
+
+
+def changed_partition(before: PartitionState, record: PartitionChangeRecord) -> PartitionState:
+    """A partition after a change: what the record leaves out stays."""
+    elected = record.leader != NO_LEADER_CHANGE
+    removing, adding = record.removing_replicas, record.adding_replicas
+    recovery_state = record.leader_recovery_state
+    return PartitionState(
+        leader=record.leader if elected else before.leader,
+        leader_epoch=before.leader_epoch + 1 if elected else before.leader_epoch,
+        partition_epoch=before.partition_epoch + 1,
+        replicas=before.replicas if record.replicas is None else tuple(record.replicas),
+        isr=before.isr if record.isr is None else tuple(record.isr),
+        removing_replicas=before.removing_replicas if removing is None else tuple(removing),
+        adding_replicas=before.adding_replicas if adding is None else tuple(adding),
+        directories=before.directories if record.directories is None else tuple(record.directories),
+        leader_recovery_state=before.leader_recovery_state if recovery_state < 0 else recovery_state,
+    )
 
 
 def _with_setting(texts: Mapping[str, str], record: ConfigRecord) -> Mapping[str, str]:
@@ -268,6 +281,8 @@ _REPLAYS: dict[str, Callable[[ImageBuilder, Any], None]] = {
     "RegisterBrokerRecord": ImageBuilder._replay_register_broker,
     "UnregisterBrokerRecord": ImageBuilder._replay_unregister_broker,
     "BrokerRegistrationChangeRecord": ImageBuilder._replay_broker_registration_change,
+    "FenceBrokerRecord": ImageBuilder._replay_fence_broker,
+    "UnfenceBrokerRecord": ImageBuilder._replay_fence_broker,
     "NoOpRecord": ImageBuilder._replay_nothing,
     "BeginTransactionRecord": ImageBuilder._replay_nothing,
     "EndTransactionRecord": ImageBuilder._replay_nothing,

@@ -19,8 +19,8 @@ from tidelog.config.setting import ConfigError, Setting, did_you_mean
 SECTIONS: dict[str, tuple[str, ...]] = {
     "broker": ("broker.", "tidelog."),
     "storage": ("log.", "tidelog."),
-    "cluster": ("cluster.", "controller."),
-    "replication": ("replica.",),
+    "cluster": ("cluster.", "controller.", "tidelog."),
+    "replication": ("replica.", "tidelog."),
     "consumer": ("group.",),
     "log": ("tidelog.log.",),
 }

@@ -218,7 +218,7 @@ def with_topic(partition_count: int = 2) -> MetadataImage:
 
 
 def grow(image: MetadataImage, *requests: NewPartitions) -> tuple[MetadataImage, list[TopicOutcome]]:
-    decision = decide_create_partitions(image, requests)
+    decision = decide_create_partitions(image, BrokerConfig(), requests)
     return replayed(image, decision.records)[0], decision.reply
 
 
@@ -228,7 +228,7 @@ def test_partitions_are_added() -> None:
     assert list(image.topics["t"].partitions) == [0, 1, 2, 3, 4]
     image, [outcome] = grow(image, NewPartitions("t", 7, [[2], [1]]))
     assert [image.topics["t"].partitions[index].replicas for index in (5, 6)] == [(2,), (1,)]
-    assert decide_create_partitions(image, [NewPartitions("t", 9)], validate_only=True).records == []
+    assert decide_create_partitions(image, BrokerConfig(), [NewPartitions("t", 9)], validate_only=True).records == []
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_partitions_are_added() -> None:
 )
 def test_partitions_that_cannot_be_added(request_: NewPartitions, code: ErrorCode, message: str) -> None:
     image = with_topic()
-    decision = decide_create_partitions(image, [request_])
+    decision = decide_create_partitions(image, BrokerConfig(), [request_])
     assert decision.records == []
     [outcome] = decision.reply
     assert outcome.error is not None

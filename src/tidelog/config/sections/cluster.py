@@ -9,6 +9,7 @@ from tidelog.config.setting import (
     int32,
     int64,
     optional_text,
+    text,
     word_list,
 )
 
@@ -48,10 +49,10 @@ class ClusterSection(Settings, section="cluster"):
         default=25, minimum=0, doc="How long the quorum's leader collects records before it writes them."
     )
     broker_heartbeat_interval_ms: int = int32(
-        default=2000, minimum=1, doc="How often a node tells the controller that it lives."
+        default=500, minimum=1, doc="How often a node tells the controller that it lives."
     )
     broker_session_timeout_ms: int = int32(
-        default=9000, minimum=1, doc="How long a silent node keeps its partitions before it is fenced."
+        default=2000, minimum=1, doc="How long a silent node keeps its partitions before it is fenced."
     )
     controlled_shutdown_enable: bool = boolean(
         default=True, doc="Whether a node that stops hands over its partitions first."
@@ -59,6 +60,11 @@ class ClusterSection(Settings, section="cluster"):
 
 
 class ReplicationSection(Settings, section="replication"):
+    tidelog_replica_placement: str = text(
+        default="round-robin",
+        choices=("round-robin", "least-loaded"),
+        doc="Where replicas of new partitions go: to all nodes in turn, or to those that hold the fewest.",
+    )
     default_replication_factor: int = int32(
         default=1, minimum=1, doc="Replicas of a topic that is created without saying how many."
     )

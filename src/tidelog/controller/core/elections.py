@@ -1,4 +1,4 @@
-"""Leader elections that an operator asks for."""
+"""Leader elections that an operator asks for, and those that bring leadership back where it belongs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidelog.controller.core.decision import RECORDS_PER_DECISION_MAX, Decision
-from tidelog.metadata.image import MetadataImage, PartitionState
+from tidelog.controller.core.partition_change import PartitionChange
+from tidelog.metadata.image import NO_LEADER, MetadataImage, PartitionState
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
@@ -53,36 +54,39 @@ def _elect(image: MetadataImage, election_type: int, partition: TopicPartition) 
     if state is None:
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {partition}")
     if election_type == PREFERRED:
-        return PartitionChangeRecord(
-            partition_id=partition.partition, topic_id=topic.topic_id, leader=_preferred(image, state)
-        )
-    leader, isr = _unclean(image, state)
-    return PartitionChangeRecord(
-        partition_id=partition.partition,
-        topic_id=topic.topic_id,
-        leader=leader,
-        isr=isr,
-        leader_recovery_state=-1 if isr is None else 1,
-    )
+        _check_preferred(image, state)
+    elif state.leader != NO_LEADER:
+        raise BrokerError(ErrorCode.ELECTION_NOT_NEEDED)
+    record = PartitionChange(
+        image,
+        topic.topic_id,
+        partition.partition,
+        state,
+        prefer_first=election_type == PREFERRED,
+        unclean=election_type == UNCLEAN,
+    ).record()
+    if record is None:
+        raise BrokerError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+    return record
 
 
-def _preferred(image: MetadataImage, state: PartitionState) -> int:
+def _check_preferred(image: MetadataImage, state: PartitionState) -> None:
     preferred = state.replicas[0]
     if state.leader == preferred:
         raise BrokerError(ErrorCode.ELECTION_NOT_NEEDED)
-    if preferred not in state.isr or not image.is_live(preferred):
+    if preferred not in state.isr or not image.is_active(preferred):
         raise BrokerError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
-    return preferred
 
 
-def _unclean(image: MetadataImage, state: PartitionState) -> tuple[int, list[int] | None]:
-    """The leader, and the in-sync set it starts with where it was not in sync itself."""
-    if state.leader >= 0:
-        raise BrokerError(ErrorCode.ELECTION_NOT_NEEDED)
-    for node_id in state.replicas:
-        if node_id in state.isr and image.is_live(node_id):
-            return node_id, None
-    for node_id in state.replicas:
-        if image.is_live(node_id):
-            return node_id, [node_id]
-    raise BrokerError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+def decide_balance_leaders(image: MetadataImage, changes_max: int = RECORDS_PER_DECISION_MAX) -> Decision[int]:
+    """Leadership back to every preferred replica that can take it; the reply is how many moved."""
+    records: list[Message] = []
+    for topic in image.topics.values():
+        for index, state in topic.partitions.items():
+            preferred = state.replicas[0]
+            if state.leader == preferred or preferred not in state.isr or not image.is_active(preferred):
+                continue
+            record = PartitionChange(image, topic.topic_id, index, state, prefer_first=True).record()
+            if record is not None and len(records) < changes_max:
+                records.append(record)
+    return Decision(records, len(records))

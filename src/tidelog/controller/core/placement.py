@@ -1,14 +1,16 @@
 """Which brokers hold which partitions.
 
-Brokers are taken in turn, racks interleaved, so that leaders spread evenly and the replicas of a partition land in
-different racks where there are enough. The start of the turn is an argument: the same input places the same way.
+Two ways, by the setting `tidelog.replica.placement`. In turn: racks interleaved, so that leaders spread evenly and the
+replicas of a partition land in different racks where there are enough. Least loaded: each replica goes to the broker
+that has the fewest, which fills nodes that joined later. Both are pure: the same input places the same way.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from tidelog.metadata.image import BrokerImage
+from tidelog.metadata.image import BrokerImage, MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 
 
@@ -29,18 +31,46 @@ def place_partitions(
 ) -> list[tuple[int, ...]]:
     """Replicas of each partition, the preferred leader first. `brokers` in the order of `order_by_rack`."""
     count = len(brokers)
-    if replication_factor > count:
-        raise BrokerError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
-            f"{replication_factor} cannot be reached because only {count} broker(s) are registered.",
-        )
+    _check_factor(replication_factor, count)
     placed = []
     for index in range(start, start + partition_count):
         # After each full turn the followers move on by one, so that one broker's partitions do not all follow to one.
         shift = index // count
         followers = (brokers[(index + 1 + (shift + k) % (count - 1)) % count] for k in range(replication_factor - 1))
         placed.append((brokers[index % count], *followers))
+    return placed
+
+
+def _check_factor(replication_factor: int, count: int) -> None:
+    if replication_factor > count:
+        raise BrokerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+            f"{replication_factor} cannot be reached because only {count} broker(s) are registered.",
+        )
+
+
+def place_on_least_loaded(image: MetadataImage, partition_count: int, replication_factor: int) -> list[tuple[int, ...]]:
+    """Replicas of each partition, the preferred leader first: where the fewest are, in racks the partition has not."""
+    racks = {broker.node_id: broker.rack for broker in image.active_brokers()}
+    _check_factor(replication_factor, len(racks))
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    for topic in image.topics.values():
+        for state in topic.partitions.values():
+            leaders[state.replicas[0]] += 1
+            replicas.update(state.replicas)
+    placed: list[tuple[int, ...]] = []
+    for _ in range(partition_count):
+        first = min(racks, key=lambda node_id: (leaders[node_id], replicas[node_id], node_id))
+        chosen = [first]
+        while len(chosen) < replication_factor:
+            used = {racks[node_id] for node_id in chosen}
+            left = (node_id for node_id in racks if node_id not in chosen)
+            chosen.append(min(left, key=lambda node_id: (racks[node_id] in used, replicas[node_id], node_id)))
+        leaders[first] += 1
+        replicas.update(chosen)
+        placed.append(tuple(chosen))
     return placed
 
 

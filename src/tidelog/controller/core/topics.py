@@ -11,7 +11,7 @@ from tidelog.config.setting import ConfigError
 from tidelog.config.topic import TopicConfig
 from tidelog.controller.core.decision import RECORDS_PER_DECISION_MAX, Decision
 from tidelog.controller.core.names import check_collision, check_topic_name
-from tidelog.controller.core.placement import check_assignment, order_by_rack, place_partitions
+from tidelog.controller.core.placement import check_assignment, order_by_rack, place_on_least_loaded, place_partitions
 from tidelog.metadata.image import METADATA_TOPIC, MetadataImage, TopicImage
 from tidelog.metadata.replay import RESOURCE_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -141,7 +141,13 @@ def _place_new(image: MetadataImage, config: BrokerConfig, topic: NewTopic) -> l
     factor = config.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
     if count > RECORDS_PER_DECISION_MAX:
         raise _too_many()
-    return place_partitions(order_by_rack(image.live_brokers()), count, factor, image.partition_count)
+    return _place(image, config, count, factor)
+
+
+def _place(image: MetadataImage, config: BrokerConfig, count: int, factor: int) -> list[tuple[int, ...]]:
+    if config.tidelog_replica_placement == "least-loaded":
+        return place_on_least_loaded(image, count, factor)
+    return place_partitions(order_by_rack(image.active_brokers()), count, factor, image.partition_count)
 
 
 def _check_assignments(image: MetadataImage, assignments: Sequence[tuple[int, Sequence[int]]]) -> list[tuple[int, ...]]:
@@ -170,7 +176,7 @@ def _partition_records(
 ) -> list[Message]:
     """New partitions: every live replica is in sync, since there is nothing yet to lag behind."""
     directory_of = {node_id: broker.directories[0] for node_id, broker in image.brokers.items() if broker.directories}
-    live = {broker.node_id for broker in image.live_brokers()}
+    live = {broker.node_id for broker in image.active_brokers()}
     records: list[Message] = []
     for index, replicas in enumerate(placed, first):
         isr = [node_id for node_id in replicas if node_id in live]
@@ -203,7 +209,7 @@ class NewPartitions(NamedTuple):
 
 
 def decide_create_partitions(
-    image: MetadataImage, requests: Sequence[NewPartitions], *, validate_only: bool = False
+    image: MetadataImage, config: BrokerConfig, requests: Sequence[NewPartitions], *, validate_only: bool = False
 ) -> Decision[list[TopicOutcome]]:
     records: list[Message] = []
     outcomes: dict[str, TopicOutcome] = {}
@@ -214,7 +220,7 @@ def decide_create_partitions(
         try:
             if named[request.name] > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            made = _add_partitions(image, request)
+            made = _add_partitions(image, config, request)
             if len(records) + len(made) > RECORDS_PER_DECISION_MAX:
                 raise _too_many()
         except BrokerError as error:
@@ -225,7 +231,7 @@ def decide_create_partitions(
     return Decision([] if validate_only else records, list(outcomes.values()))
 
 
-def _add_partitions(image: MetadataImage, request: NewPartitions) -> list[Message]:
+def _add_partitions(image: MetadataImage, config: BrokerConfig, request: NewPartitions) -> list[Message]:
     topic = image.topics.get(request.name)
     if topic is None:
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -241,9 +247,10 @@ def _add_partitions(image: MetadataImage, request: NewPartitions) -> list[Messag
     added = request.total_count - before
     if added > RECORDS_PER_DECISION_MAX:
         raise _too_many()
-    factor = len(topic.partitions[0].replicas)
+    first = topic.partitions[0]
+    factor = len(first.replicas) - len(first.adding_replicas)
     if request.assignments is None:
-        placed = place_partitions(order_by_rack(image.live_brokers()), added, factor, image.partition_count)
+        placed = _place(image, config, added, factor)
     else:
         if len(request.assignments) != added:
             raise BrokerError(

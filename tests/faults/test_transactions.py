@@ -21,9 +21,21 @@ WORKER = Path(__file__).with_name("transactional_worker.py")
 
 
 class Worker:
+    """One after the other they write what they do to the same file, so that a failure can tell it."""
+
     def __init__(self, node: Node, source: str, target: str, group: str) -> None:
         arguments = [node.bootstrap, source, target, group, "copier"]
-        self._process = subprocess.Popen([sys.executable, str(WORKER), *arguments], stdout=subprocess.DEVNULL)
+        self._output = node.directory / "worker"
+        with self._output.open("ab") as output:
+            command = [sys.executable, str(WORKER), *arguments]
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+
+    def told(self) -> str:
+        state = "runs" if self._process.poll() is None else f"ended with {self._process.returncode}"
+        return f"the worker {state}; its last words:\n{self._output.read_text(errors='replace')[-3000:]}"
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
 
     def kill(self) -> None:
         self._process.kill()
@@ -81,20 +93,33 @@ def run_rounds(node: Node, *, rounds: int, seed: int, **settings: str) -> None:
             if victim != "node":
                 worker = Worker(node, source, target, group)
         load.stop()
+        assert not load.failed, f"{len(load.failed)} numbers were refused, first {load.failed[0]}"
         sent = load.sent
-
-        def position() -> int:
-            with Connection(node.port) as connection:
-                return committed_offset(connection, group, source, stable=True)[1]
-
         # The source has a gap nowhere, so the committed offset says how much was copied.
-        wait_until(lambda: position() == sent, f"all {sent} numbers are copied", 90)
+        wait_for_position(node, worker, group, source, sent)
     finally:
         worker.kill()
     copies = read_committed(node, target, 0) + read_committed(node, target, 1)
     assert len(copies) == len(set(copies)), "something was copied twice"
     assert sorted(copies) == list(range(sent))
     assert read_committed(node, target, 0) == sorted(number for number in copies if number % 2 == 0), "out of order"
+
+
+def wait_for_position(node: Node, worker: Worker, group: str, source: str, end: int) -> None:
+    reached: list[int] = []
+
+    def is_there() -> bool:
+        if not worker.is_alive():
+            raise AssertionError(worker.told())
+        with Connection(node.port) as connection:
+            reached.append(committed_offset(connection, group, source, stable=True)[1])
+        return reached[-1] == end
+
+    try:
+        wait_until(is_there, f"all {end} numbers are copied", 90, interval_s=0.05)
+    except TimeoutError as error:
+        node_log = node.running.log_text()[-3000:]
+        raise AssertionError(f"{error}: {reached[-1]} are. {worker.told()}\nThe node's log:\n{node_log}") from None
 
 
 class Numbers(SteadyLoad):
@@ -107,7 +132,7 @@ class Numbers(SteadyLoad):
         producer: Producer = self._producer
         while not self._stop_asked.is_set():
             if len(producer) < 1000:
-                producer.produce(self.topic, b"%d" % self.sent, partition=0)
+                producer.produce(self.topic, b"%d" % self.sent, partition=0, on_delivery=self._delivered(self.sent))
                 self.sent += 1
             producer.poll(0)
             time.sleep(self._pause_s)

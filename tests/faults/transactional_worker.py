@@ -15,6 +15,10 @@ FAST = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
     "retry.backoff.ms": 20,
+    # When its only broker goes away, librdkafka (2.11 to 2.16) by default forgets it and starts from the bootstrap
+    # servers. A group's coordinator stays remembered as the forgotten broker, and `send_offsets_to_transaction` waits
+    # for that one without end (librdkafka issues 5511 and 5456; against Apache Kafka too).
+    "metadata.recovery.strategy": "none",
     "log_level": 0,
 }
 

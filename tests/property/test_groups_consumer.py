@@ -46,7 +46,10 @@ BEGIN_AGAIN = (
 class Client:
     """Reads what it owns, reports it, and changes over to what it is told when it gets round to it.
 
-    A classic one owns nothing while it rejoins, as eager ones do.
+    Whoever gets no answer says everything again in its next heartbeat, as Kafka's clients do: only so is it told its
+    assignment a second time. A report is a promise, since the coordinator takes what is missing in it for given up: who
+    reports before it has changed over, and gets no answer, does not change over any more. A classic one owns nothing
+    while it rejoins, as eager ones do.
     """
 
     def __init__(self, number: int, instance: str | None, wants: dict[str, Any], protocols: Any) -> None:
@@ -58,6 +61,7 @@ class Client:
         self.epoch = 0
         self.owned: Partitions = {}
         self.told: Partitions | None = None
+        self.must_say_all = False
         self.join_token: int | None = None
 
     def change_over(self) -> None:
@@ -65,7 +69,7 @@ class Client:
             self.owned, self.told = self.told, None
 
     def begin_again(self) -> None:
-        self.epoch, self.owned, self.told, self.join_token = 0, {}, None, None
+        self.epoch, self.owned, self.told, self.must_say_all, self.join_token = 0, {}, None, False, None
         if self.is_classic:
             self.member_id = ""
 
@@ -78,7 +82,7 @@ class ConsumerGroups(RuleBasedStateMachine):
             self.topics,
             GroupSettings(
                 initial_rebalance_delay_ms=0, consumer_max_size=5, offsets_retention_ms=10**15,
-                offsets_retention_check_interval_ms=100_000,
+                offsets_retention_check_interval_ms=100_000, consumer_assignment_interval_per_member_us=300_000,
             ),
         )  # fmt: skip
         self.clients: list[Client] = []
@@ -126,6 +130,7 @@ class ConsumerGroups(RuleBasedStateMachine):
             else:
                 self.step_consumer(client, reports, is_heard)
         except BrokerError as error:
+            client.must_say_all = True
             if error.code in BEGIN_AGAIN:
                 client.begin_again()
         self.forget_owned_by_the_lost()
@@ -133,13 +138,20 @@ class ConsumerGroups(RuleBasedStateMachine):
     def step_consumer(self, client: Client, reports: bool, is_heard: bool) -> None:
         fields: dict[str, Any] = {"instance_id": client.instance}
         if client.epoch == 0:
-            fields.update(owned={}, rebalance_timeout_ms=30_000, **client.wants)
             client.owned, client.told = {}, None
+        if client.epoch == 0 or client.must_say_all:
+            fields.update(owned=client.owned, rebalance_timeout_ms=30_000, **client.wants)
         elif reports:
             fields["owned"] = client.owned
         reply = self.driver.send(client.member_id, client.epoch, **fields)
-        if reply.error is not ErrorCode.NONE or not is_heard:
+        if not is_heard:
+            client.must_say_all = True
+            if "owned" in fields:
+                client.told = None
             return
+        if reply.error is not ErrorCode.NONE:
+            return
+        client.must_say_all = False
         assert reply.member_epoch >= client.epoch, "epochs only grow"
         client.epoch = reply.member_epoch
         if reply.assignment is not None:
@@ -206,10 +218,13 @@ class ConsumerGroups(RuleBasedStateMachine):
         client.wants = {"topics": (), "pattern": "", **wants}
         try:
             fields = {"instance_id": client.instance, "owned": client.owned, **client.wants}
+            if client.must_say_all:
+                fields["rebalance_timeout_ms"] = 30_000
             reply = self.driver.send(client.member_id, client.epoch, **fields)
         except BrokerError:
             client.begin_again()
             return
+        client.must_say_all = False
         client.epoch = reply.member_epoch
         if reply.assignment is not None:
             client.told = reply.assignment
@@ -337,6 +352,24 @@ class ConsumerGroups(RuleBasedStateMachine):
             replayed = consumer_view(self.driver.replayed(compacted=compacted))
             assert replayed["consumers"] == live["consumers"]
             assert replayed["offsets"] == live["offsets"]
+
+
+def test_who_missed_the_reply_that_took_partitions_away_is_told_again() -> None:
+    """Found by the search: the first to join is given everything, and is then to share it before it has taken it."""
+    groups = ConsumerGroups()
+    for topics in (("u", "v"), ("v", "u"), ("t",), ("u", "v")):
+        groups.start(None, {"topics": topics}, None)
+    groups.act(1, set(), False)
+    groups.wait(1_000)
+    first = groups.clients[0]
+    given = first.told
+    groups.step(first, True, False)
+    groups.step(first, True, True)
+    assert first.told is not None
+    assert first.told != given
+    groups.act(2, {6}, True)
+    groups.no_partition_is_read_twice()
+    groups.the_group_is_consistent()
 
 
 TestConsumerGroups = ConsumerGroups.TestCase

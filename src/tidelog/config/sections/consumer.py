@@ -39,6 +39,18 @@ class ConsumerSection(Settings, section="consumer"):
     group_consumer_max_heartbeat_interval_ms: int = int32(
         default=15_000, minimum=1, doc="The most a group may set its heartbeat interval to."
     )
+    group_consumer_assignment_interval_ms: int = int32(
+        default=1000,
+        minimum=0,
+        doc="The least time between two assignments of a consumer group while members come and go; small groups wait "
+        "half a millisecond for each member, if that is less.",
+    )
+    group_consumer_min_assignment_interval_ms: int = int32(
+        default=0, minimum=0, doc="The least a group may set its assignment interval to."
+    )
+    group_consumer_max_assignment_interval_ms: int = int32(
+        default=15_000, minimum=0, doc="The most a group may set its assignment interval to."
+    )
     group_consumer_max_size: int = int32(default=INT32_MAX, minimum=1, doc="Members a consumer group may have.")
     group_consumer_assignors: tuple[str, ...] = word_list(
         default=("uniform", "range"),

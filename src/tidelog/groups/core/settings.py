@@ -28,6 +28,10 @@ class GroupSettings:
     serves_consumer_groups: bool = True
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
+    consumer_assignment_interval_ms: int = 1000
+    consumer_assignment_interval_per_member_us: int = 500
+    """An assignment costs tens of microseconds for each member, so small groups need not wait for the whole interval,
+    and large ones still spend little of a node on assignments."""
     consumer_max_size: int = 2**31 - 1
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     """The first is used when no member names one."""
@@ -50,6 +54,11 @@ class GroupSettings:
         own = None if overrides is None else overrides.get("consumer.heartbeat.interval.ms")
         return self.consumer_heartbeat_interval_ms if own is None else int(own)
 
+    def assignment_interval_ms(self, overrides: Mapping[str, str] | None, member_count: int) -> int:
+        own = None if overrides is None else overrides.get("consumer.assignment.interval.ms")
+        interval_ms = self.consumer_assignment_interval_ms if own is None else int(own)
+        return min(interval_ms, member_count * self.consumer_assignment_interval_per_member_us // 1000)
+
     @classmethod
     def from_config(cls, config: BrokerConfig) -> GroupSettings:
         return cls(
@@ -63,6 +72,7 @@ class GroupSettings:
             serves_consumer_groups="consumer" in config.group_coordinator_rebalance_protocols,
             consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
             consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
             consumer_max_size=config.group_consumer_max_size,
             consumer_assignors=config.group_consumer_assignors,
             consumer_migration_policy=config.group_consumer_migration_policy,

@@ -13,7 +13,13 @@ from tidelog.coordination.deadlines import DeadlineQueue
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.groups.core import joining, membership, offsets
 from tidelog.groups.core.consumer.group import ConsumerGroup
-from tidelog.groups.core.consumer.groups import DOWNGRADE, MEMBER_DEADLINES, REBALANCE, ConsumerGroups
+from tidelog.groups.core.consumer.groups import (
+    ASSIGN,
+    DOWNGRADE,
+    MEMBER_DEADLINES,
+    REBALANCE,
+    ConsumerGroups,
+)
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, DescribedConsumerGroup, HeartbeatReply
 from tidelog.groups.core.consumer.records import GroupEpochRecord
 from tidelog.groups.core.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
@@ -310,6 +316,7 @@ class GroupShard:
         decision = Decision(None)
         expired: dict[str, list[tuple[str, str]]] = {}
         ready: list[str] = []
+        unassigned: list[str] = []
         for kind, group_id, member_id in self._deadlines.pop_due(now.ticks_ms):
             if kind == "cleanup":
                 self._clean_up(now, decision)
@@ -320,6 +327,8 @@ class GroupShard:
                     expired.setdefault(group_id, []).append((kind, member_id))
                 elif kind == DOWNGRADE:
                     ready.append(group_id)
+                elif kind == ASSIGN:
+                    unassigned.append(group_id)
                 continue
             if kind == REBALANCE:
                 self._begin_as_classic(group, now, decision)
@@ -336,6 +345,11 @@ class GroupShard:
             # Who leaves in this very decision leaves first; the group follows when that is in the log.
             if group_id not in expired:
                 self.consumers.decide_downgrade(group_id, now, decision)
+        for group_id in unassigned:
+            if group_id in expired or group_id in ready:
+                self._deadlines.schedule((ASSIGN, group_id, ""), now.ticks_ms + 1)
+            else:
+                self.consumers.decide_assignment(group_id, now, decision)
         return decision
 
     def _begin_as_classic(self, group: ClassicGroup, now: Moment, decision: Decision[None]) -> None:

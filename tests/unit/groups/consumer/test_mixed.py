@@ -200,7 +200,10 @@ def test_a_failed_downgrade_is_tried_again(driver: ConsumerDriver) -> None:
 
 
 def test_no_downgrade_if_it_is_not_allowed() -> None:
-    driver = ConsumerDriver(settings=GroupSettings(initial_rebalance_delay_ms=0, consumer_migration_policy="upgrade"))
+    settings = GroupSettings(
+        initial_rebalance_delay_ms=0, consumer_migration_policy="upgrade", consumer_assignment_interval_ms=0
+    )
+    driver = ConsumerDriver(settings=settings)
     classic, consumer = mixed(driver)
     consumer.leave()
     driver.advance(0)

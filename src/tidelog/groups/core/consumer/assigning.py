@@ -1,4 +1,8 @@
-"""What follows from a change in a group: a new epoch, topics found for patterns, a new target assignment."""
+"""What follows from a change in a group: a new epoch, topics found for patterns, a new target assignment.
+
+A burst of changes makes few assignments: after one, the next waits for `group.consumer.assignment.interval.ms`
+(KIP-1263). Whoever comes in the meantime is at the epoch of the last one, with nothing; a lone member never waits.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ from tidelog.groups.core.consumer.records import (
     TargetEpochRecord,
     TargetRecord,
 )
+from tidelog.groups.core.settings import GroupSettings
 from tidelog.metadata.image import MetadataImage
 
 FIRST_EPOCH = 2
@@ -68,10 +73,21 @@ def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
     return int.from_bytes(blake2b(b"".join(parts), digest_size=8).digest(), "big", signed=True)
 
 
-def refresh_target(draft: Draft, image: MetadataImage, default_assignor: str, now: Moment) -> None:
-    """Makes a new assignment if the group has a newer epoch than the last one."""
+def put_off_ms(group: ConsumerGroup, image: MetadataImage, settings: GroupSettings, now: Moment) -> int:
+    """How long the group's next assignment still has to wait for others who may come."""
+    member_count = len(group.members)
+    if member_count <= 1:
+        return 0
+    interval_ms = settings.assignment_interval_ms(image.group_configs.get(group.group_id), member_count)
+    since_ms = now.wall_ms - group.assigned_at_ms
+    # A clock that was set back must not put it off for longer.
+    return interval_ms - since_ms if 0 <= since_ms < interval_ms else 0
+
+
+def refresh_target(draft: Draft, image: MetadataImage, settings: GroupSettings, now: Moment) -> None:
+    """Makes a new assignment if the group has a newer epoch than the last one, and it is time."""
     group = draft.group
-    if group.epoch <= group.target_epoch:
+    if group.epoch <= group.target_epoch or put_off_ms(group, image, settings, now) > 0:
         return
     counts: dict[bytes, int] = {}
     topic_ids: dict[tuple[tuple[str, ...], str | None], tuple[bytes, ...]] = {}
@@ -84,7 +100,7 @@ def refresh_target(draft: Draft, image: MetadataImage, default_assignor: str, no
         members[member_id] = AssignedMember(topic_ids[key], subscription.instance_id)
     for topic_id in counts:
         counts[topic_id] = len(image.topics_by_id[topic_id].partitions)
-    assignor = ASSIGNORS[group.preferred_assignor(default_assignor)]
+    assignor = ASSIGNORS[group.preferred_assignor(settings.consumer_assignors[0])]
     for member_id, partitions in assignor(members, counts, group.targets).items():
         if group.targets.get(member_id) != partitions:
             draft.add(TargetRecord(group.group_id, member_id, partitions))

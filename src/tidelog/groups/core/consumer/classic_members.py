@@ -7,7 +7,7 @@ SyncGroup fetches what the join decided, Heartbeat tells the member to join agai
 from __future__ import annotations
 
 from tidelog.groups.core.consumer import embedded
-from tidelog.groups.core.consumer.assigning import refresh_epoch, remove_member, replace_member
+from tidelog.groups.core.consumer.assigning import put_off_ms, refresh_epoch, remove_member, replace_member
 from tidelog.groups.core.consumer.draft import Draft
 from tidelog.groups.core.consumer.group import ConsumerGroup
 from tidelog.groups.core.consumer.heartbeats import World, advance, check_room, validate_static
@@ -81,21 +81,27 @@ def sync(group: ConsumerGroup, request: Sync, world: World) -> Synced:
     protocol = classic.protocols[0][0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol not in (None, protocol):
         raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.epoch > current.epoch and current.state is not _S.UNREVOKED_PARTITIONS:
+    if _reachable_epoch(group, world) > current.epoch and current.state is not _S.UNREVOKED_PARTITIONS:
         raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS)
     version = embedded.decode_subscription(classic.protocols[0][1]).version
     assignment = embedded.encode_assignment(current.owned, version, world.image)
     return Synced(ErrorCode.NONE, CONSUMER_PROTOCOL_TYPE, protocol, assignment)
 
 
-def heartbeat(group: ConsumerGroup, request: Heartbeat) -> ErrorCode:
+def _reachable_epoch(group: ConsumerGroup, world: World) -> int:
+    """The epoch a member would come to if it joined again now: while an assignment is put off, that of the last one."""
+    is_put_off = put_off_ms(group, world.image, world.settings, world.now) > 0
+    return group.target_epoch if is_put_off else group.epoch
+
+
+def heartbeat(group: ConsumerGroup, request: Heartbeat, world: World) -> ErrorCode:
     """REBALANCE_IN_PROGRESS when the member should join again; raises BrokerError when it is none."""
     validate_classic(group, request.member_id, request.instance_id)
     current = group.current_of(request.member_id)
     if request.generation != current.epoch:
         raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
     if (
-        current.epoch < group.epoch
+        current.epoch < _reachable_epoch(group, world)
         or current.state is _S.UNREVOKED_PARTITIONS
         or (current.state is _S.UNRELEASED_PARTITIONS and not group.has_unreleased_target(request.member_id))
     ):

@@ -35,6 +35,7 @@ NO_PARTITIONS: Partitions = {}
 
 class ConsumerGroup:
     __slots__ = (
+        "assigned_at_ms",
         "classic_protocols",
         "current",
         "epoch",
@@ -57,6 +58,8 @@ class ConsumerGroup:
         self.metadata_hash = 0
         self.target_epoch = 0
         """At most `epoch`."""
+        self.assigned_at_ms = 0
+        """When the target assignment was made."""
         self.members: dict[str, Subscription] = {}
         self.current: dict[str, CurrentAssignment] = {}
         self.targets: dict[str, Partitions] = {}
@@ -190,7 +193,7 @@ class ConsumerGroup:
             self.epoch, self.metadata_hash = record.value or GroupEpoch(0)
             self.is_metadata_stale = False
         elif isinstance(record, TargetEpochRecord):
-            self.target_epoch = (record.value or TargetEpoch(0)).epoch
+            self.target_epoch, self.assigned_at_ms = record.value or TargetEpoch(0)
         else:
             _put(self.patterns, record.pattern, record.value)
 

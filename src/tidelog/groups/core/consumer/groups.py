@@ -12,6 +12,7 @@ from typing import Any
 from tidelog.coordination.deadlines import DeadlineQueue
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.groups.core.consumer import classic_members, heartbeats, migration
+from tidelog.groups.core.consumer.assigning import put_off_ms, refresh_target
 from tidelog.groups.core.consumer.draft import Draft
 from tidelog.groups.core.consumer.group import ConsumerGroup
 from tidelog.groups.core.consumer.heartbeats import World, as_partitions
@@ -53,6 +54,8 @@ REJOIN = "rejoin"
 """A classic member has had its time to join again."""
 FETCH_ASSIGNMENT = "fetch-assignment"
 """A classic member has had its time to sync."""
+ASSIGN = "assign"
+"""A group's assignment was put off long enough."""
 DOWNGRADE = "downgrade"
 """Only classic members are left: the group becomes a classic one."""
 REBALANCE = "rebalance"
@@ -100,6 +103,7 @@ class ConsumerGroups:
         self._keep_alive(request.group_id, member_id, self._session_timeout_ms(request.group_id), now)
         if draft.records:
             self._maybe_limit_revocation(draft, member_id, current, now)
+        self._maybe_assign_later(draft.group, now)
         decision.reply = reply
         decision.records += draft.records
         return decision
@@ -111,7 +115,7 @@ class ConsumerGroups:
         if classic is None:
             return draft
         if classic.members:
-            for record in migration.upgrade_records(classic, self._settings, self.image, now):
+            for record in migration.upgrade_records(classic, self._settings, self.image):
                 draft.add(record)
             self._release_classic(classic, now, decision)
         if classic.is_recorded:
@@ -168,6 +172,7 @@ class ConsumerGroups:
             timeout_ms = request.rebalance_timeout_ms
             self._deadlines.schedule((FETCH_ASSIGNMENT, group_id, member_id), ticks_ms + timeout_ms)
             self._maybe_downgrade(draft.group, now)
+            self._maybe_assign_later(draft.group, now)
         return decision
 
     def decide_sync(self, group: ConsumerGroup, request: Sync, now: Moment) -> Decision[Synced | None]:
@@ -183,7 +188,7 @@ class ConsumerGroups:
 
     def decide_classic_heartbeat(self, group: ConsumerGroup, request: Heartbeat, now: Moment) -> Decision[ErrorCode]:
         try:
-            error = classic_members.heartbeat(group, request)
+            error = classic_members.heartbeat(group, request, self._world(now))
         except BrokerError as fault:
             return Decision(fault.code)
         self._keep_classic_alive(group, request.member_id, now)
@@ -303,6 +308,7 @@ class ConsumerGroups:
                     self._keep_alive(group.group_id, member_id, self._session_timeout_ms(group.group_id), now)
                     self._maybe_limit_revocation(Draft(group), member_id, group.current_of(member_id), now)
             self._maybe_downgrade(group, now)
+            self._maybe_assign_later(group, now)
 
     def decide_expired(
         self, group_id: str, due: Sequence[tuple[str, str]], now: Moment, decision: Decision[Any]
@@ -328,6 +334,30 @@ class ConsumerGroups:
                 self._deadlines.schedule((kind, group_id, member_id), at.ticks_ms + EMPTY_GROUP_RETRY_MS)
 
         decision.failures.append(try_again)
+
+    def decide_assignment(self, group_id: str, now: Moment, decision: Decision[Any]) -> None:
+        """Nobody's heartbeat made the assignment that was put off; those to come find it."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return
+        draft = Draft(group)
+        refresh_target(draft, self.image, self._settings, now)
+        self._maybe_assign_later(draft.group, now)
+        if not draft.records:
+            return
+        decision.records += draft.records
+
+        def try_again(_failed: Decision[Any], _error: ErrorCode, at: Moment) -> None:
+            self._deadlines.schedule((ASSIGN, group_id, ""), at.ticks_ms + EMPTY_GROUP_RETRY_MS)
+
+        decision.failures.append(try_again)
+
+    def _maybe_assign_later(self, group: ConsumerGroup, now: Moment) -> None:
+        if group.epoch > group.target_epoch and group.members:
+            key = (ASSIGN, group.group_id, "")
+            if self._deadlines.deadline_of(key) is None:
+                delay_ms = put_off_ms(group, self.image, self._settings, now)
+                self._deadlines.schedule(key, now.ticks_ms + delay_ms)
 
     def decide_downgrade(self, group_id: str, now: Moment, decision: Decision[Any]) -> None:
         group = self.groups.get(group_id)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidelog.coordination.decision import Moment
 from tidelog.groups.core.consumer.assigning import (
+    put_off_ms,
     refresh_epoch,
     refresh_target,
     remove_member,
@@ -33,6 +34,9 @@ from tidelog.groups.core.consumer.validation import validate_epoch
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
+
+HEARTBEAT_INTERVAL_MS_MIN = 50
+"""What a member that waits for an assignment is told at least."""
 
 
 class World(NamedTuple):
@@ -63,6 +67,10 @@ def heartbeat(draft: Draft, request: ConsumerHeartbeat, world: World) -> tuple[s
     if is_full_request or (current.owned is not before and not _same_partitions(before, current.owned)):
         assignment = as_partitions(current.owned)
     interval_ms = world.settings.heartbeat_interval_ms(world.image.group_configs.get(request.group_id))
+    if draft.group.epoch > draft.group.target_epoch:
+        # An assignment is put off: the member should not wait a whole interval longer than that to hear of it.
+        soon_ms = max(HEARTBEAT_INTERVAL_MS_MIN, put_off_ms(draft.group, world.image, world.settings, world.now))
+        interval_ms = min(interval_ms, soon_ms)
     return member_id, current, HeartbeatReply(member_id, current.epoch, interval_ms, assignment)
 
 
@@ -77,9 +85,9 @@ def advance(
         draft.add(SubscriptionRecord(draft.group.group_id, member_id, subscription))
         has_changed = known is None or (known.topics, known.pattern) != (subscription.topics, subscription.pattern)
     refresh_epoch(draft, image, now, has_changed=has_changed)
-    refresh_target(draft, image, settings.consumer_assignors[0], now)
+    refresh_target(draft, image, settings, now)
     group = draft.group
-    if group.is_reconciled(member_id):
+    if group.is_reconciled(member_id) and not has_changed:
         return group.current_of(member_id)
     current = group.current_of(member_id)
     moved = reconcile(

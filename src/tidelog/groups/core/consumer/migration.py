@@ -32,9 +32,7 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 
 
-def upgrade_records(
-    classic: ClassicGroup, settings: GroupSettings, image: MetadataImage, now: Moment
-) -> list[ConsumerGroupRecord]:
+def upgrade_records(classic: ClassicGroup, settings: GroupSettings, image: MetadataImage) -> list[ConsumerGroupRecord]:
     """Makes a consumer group of a classic one with members; raises BrokerError when that cannot be."""
     group_id = classic.group_id
     if not (
@@ -62,7 +60,8 @@ def upgrade_records(
     epoch = classic.generation
     records.append(GroupEpochRecord(group_id, GroupEpoch(epoch, metadata_hash(topics, image))))
     records += [TargetRecord(group_id, member_id, partitions) for member_id, partitions in targets]
-    records.append(TargetEpochRecord(group_id, TargetEpoch(epoch, now.wall_ms)))
+    # As if made long ago: who joins now does not wait for an assignment.
+    records.append(TargetEpochRecord(group_id, TargetEpoch(epoch)))
     for member_id, partitions in targets:
         owned = {topic_id: dict.fromkeys(assigned, epoch) for topic_id, assigned in partitions.items()}
         records.append(CurrentRecord(group_id, member_id, CurrentAssignment(epoch, epoch, MemberState.STABLE, owned)))

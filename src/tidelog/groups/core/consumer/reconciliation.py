@@ -30,10 +30,10 @@ def reconcile(
 
     `reported` is what the member says it owns; None if it does not say, and then it may own all it ever had.
     """
-    if current.state is _S.STABLE and current.epoch == target_epoch:
-        return current
-    if current.state is _S.UNREVOKED_PARTITIONS and _owns_any(reported, current.revoking):
-        return _give_up_unsubscribed(current, subscribed)
+    if (current.state is _S.STABLE and current.epoch == target_epoch) or (
+        current.state is _S.UNREVOKED_PARTITIONS and _owns_any(reported, current.revoking)
+    ):
+        return _give_up_unsubscribed(current, subscribed, reported)
     return _step(member_id, current, target, target_epoch, subscribed, owners, reported)
 
 
@@ -74,8 +74,10 @@ def _step(
     return CurrentAssignment(target_epoch, current.epoch, NEXT[False, is_waiting], owned)
 
 
-def _give_up_unsubscribed(current: CurrentAssignment, subscribed: Collection[bytes]) -> CurrentAssignment:
-    """While it is giving up partitions a member may change its mind about topics, too."""
+def _give_up_unsubscribed(
+    current: CurrentAssignment, subscribed: Collection[bytes], reported: Partitions | None
+) -> CurrentAssignment:
+    """A member may change its mind about topics while it is giving up others, or before there is a new target."""
     dropped = [topic_id for topic_id in current.owned if topic_id not in subscribed]
     if not dropped:
         return current
@@ -83,7 +85,10 @@ def _give_up_unsubscribed(current: CurrentAssignment, subscribed: Collection[byt
     for topic_id in dropped:
         revoking.setdefault(topic_id, {}).update(current.owned[topic_id])
     owned = {topic_id: partitions for topic_id, partitions in current.owned.items() if topic_id in subscribed}
-    return current._replace(previous_epoch=current.epoch, owned=owned, revoking=revoking)
+    if not _owns_any(reported, revoking):
+        return current._replace(previous_epoch=current.epoch, owned=owned)
+    state = _S.UNREVOKED_PARTITIONS
+    return current._replace(previous_epoch=current.epoch, state=state, owned=owned, revoking=revoking)
 
 
 def _owns_any(reported: Partitions | None, partitions: OwnedPartitions) -> bool:

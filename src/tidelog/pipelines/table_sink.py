@@ -32,6 +32,7 @@ def write_table(
     partition_by: Sequence[str] = (),
     checkpoint: str | None = None,
     trigger: str | None = None,
+    output_mode: str = "append",
     name: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> TableWrite | StreamingQuery:
@@ -42,7 +43,8 @@ def write_table(
     (default: `offset` if there is one), and deletes the row where `delete_when` holds (SQL; default: `value IS NULL`
     if there is a column `value`). Columns in `exclude` guide the write and are not stored. Columns the table lacks
     are added to it. Every stream needs a `checkpoint`; a batch with one can be run again after a crash without
-    writing twice. `trigger` is as for `write_topic`, without continuous.
+    writing twice. `trigger` and `output_mode` are as for `write_topic`, without continuous and complete; update needs
+    mode="upsert".
     """
     raise NotImplementedError
 

@@ -36,6 +36,7 @@ def write_topic(
     order_by: Sequence[str] | None = None,
     checkpoint: str | None = None,
     trigger: str | None = None,
+    output_mode: str = "append",
     name: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> TopicWrite | StreamingQuery:
@@ -50,7 +51,8 @@ def write_topic(
 
     delivery="exactly-once" needs a `checkpoint` for a stream; a batch with one can be run again after a crash and
     writes only what is missing. "at-least-once" is the connector's plain sink. `trigger`: None (as fast as possible),
-    "available-now", an interval ("10 seconds"), or "continuous 1 second" (at-least-once only). `options` are
+    "available-now", an interval ("10 seconds"), or "continuous 1 second" (at-least-once only). `output_mode`: append,
+    or update and complete for aggregations without a watermark. `options` are
     librdkafka settings (exactly-once) or the connector's (at-least-once).
     """
     raise NotImplementedError

@@ -47,7 +47,8 @@ def read_topic(
     `registry` is the URL of a schema registry, for registry-avro.
 
     A record that cannot be parsed goes to `dead_letter_topic` (default `<topic>.dead-letters`) or, with
-    on_bad="fail", stops the query with its topic, partition and offset. Records that retention or a deleted topic
+    on_bad="fail", stops the query with its topic, partition and offset;
+    on_bad="skip" leaves it out, for a query beside one that sends it. Records that retention or a deleted topic
     took away before they were read stop the query unless `fail_on_data_loss` is False. `start` counts for a new query
     only: a checkpoint knows better. `end` is for batch reads. `options` are the connector's own (`kafka.*` for client
     settings).

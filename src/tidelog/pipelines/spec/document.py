@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidelog.config.setting import did_you_mean
 from tidelog.pipelines.spec.durations import parse_duration_ms
+from tidelog.pipelines.spec.suggestions import did_you_mean
 
 FILE_BYTES_MAX = 1024 * 1024
 PROBLEMS_MAX = 100

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tidelog.config.setting import did_you_mean
 from tidelog.pipelines.spec.document import Document
 from tidelog.pipelines.spec.model import DeduplicateStep, Pipeline, SqlStep
 from tidelog.pipelines.spec.sql import find_references
+from tidelog.pipelines.spec.suggestions import did_you_mean
 
 
 def check_graph(pipeline: Pipeline, document: Document, named: Sequence[str]) -> None:

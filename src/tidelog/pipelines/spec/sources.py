@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Literal, TypedDict, cast
 
-from tidelog.config.setting import did_you_mean
 from tidelog.pipelines.spec.document import Section, Text
 from tidelog.pipelines.spec.model import (
     FilesSource,
@@ -17,6 +16,7 @@ from tidelog.pipelines.spec.model import (
     TopicSource,
     Watermark,
 )
+from tidelog.pipelines.spec.suggestions import did_you_mean
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 VALUE_FORMATS = ("json", "text", "bytes", "csv", "avro", "registry-avro", "protobuf")

@@ -1,0 +1,1 @@
+"""Runs pipelines: frames from the spec, queries under supervision, progress, state files, metrics."""

@@ -1,0 +1,191 @@
+"""Turns what Spark, Kafka's client and the system throw into one line that names the place and says what to do."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.run.restarts import Failure
+from tidelog.pipelines.spec.model import FilesSource, Pipeline, Relation, Sink, SqlStep, TopicSource
+
+RULE_MARK = "TIDELOG-RULE|"
+"""Opens the message of the error that a row raises when it does not meet a rule that must be met."""
+
+_POSITION = re.compile(r"\(line (\d+), pos (\d+)\)|; line (\d+) pos (\d+)")
+_LINE_CHARACTERS_MAX = 500
+
+
+# -- while frames are built ------------------------------------------------------------------------------------------
+
+
+def explain_frame_error(pipeline: Pipeline, relation: Relation, error: Exception, line: int = 0) -> PipelineError:
+    """What is wrong with a source, step, rule or watermark of the file."""
+    kind = "source" if relation.name in pipeline.sources else "step"
+    where = line or relation.line
+    if not line and isinstance(relation, SqlStep):
+        where = relation.sql_line + _line_in_sql(relation.sql, error)
+    elif not line and isinstance(relation, TopicSource | FilesSource) and relation.schema_line and _is_parse(error):
+        where = relation.schema_line
+    text = f"{kind} {relation.name}: {explain_analysis(error)}"
+    return PipelineError(f"{pipeline.path} line {where}: {text}")
+
+
+def _is_parse(error: Exception) -> bool:
+    return type(error).__name__ == "ParseException"
+
+
+def _line_in_sql(sql: str, error: Exception) -> int:
+    """Which line of a statement an error is about, counted from 0."""
+    contexts = _call(error, "getQueryContext") or []
+    for context in contexts:
+        try:
+            return sql.count("\n", 0, max(int(context.startIndex()), 0))
+        except Exception:
+            break
+    found = _POSITION.search(str(error))
+    return int(found[1] or found[3]) - 1 if found else 0
+
+
+def explain_analysis(error: Exception) -> str:
+    """One line for an error of Spark's analysis, in words that need no knowledge of Spark."""
+    condition = str(_call(error, "getCondition") or _call(error, "getErrorClass") or "")
+    parameters = _call(error, "getMessageParameters") or {}
+    name = str(parameters.get("objectName", "")).replace("`", "")
+    if condition.startswith("UNRESOLVED_COLUMN"):
+        proposal = str(parameters.get("proposal", "")).replace("`", "")
+        return f"unknown column {name}{f'; there is {proposal}' if proposal else ''}"
+    if condition.startswith("FIELD_NOT_FOUND"):
+        field, fields = parameters.get("fieldName", ""), parameters.get("fields", "")
+        return f"unknown field {field}; there is {fields}".replace("`", "")
+    if condition == "PARSE_SYNTAX_ERROR":
+        return f"SQL syntax error at {parameters.get('error', '')}"
+    if condition.startswith("UNRESOLVED_ROUTINE"):
+        return f"unknown function {parameters.get('routineName', '')}".replace("`", "")
+    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return f"unknown table {parameters.get('relationName', '')}".replace("`", "")
+    if condition == "PATH_NOT_FOUND":
+        return f"{parameters.get('path', '')} does not exist"
+    return first_line(error)
+
+
+def first_line(error: BaseException | str) -> str:
+    """The first line that says something, without Spark's decoration."""
+    text = error if isinstance(error, str) else str(error)
+    for line in text.splitlines():
+        cleaned = re.sub(r"^(?:[\w.$]+(?:Exception|Error): )+", "", line.strip())
+        cleaned = re.sub(r"\s*SQLSTATE: \w+.*$", "", cleaned)
+        if cleaned:
+            return cleaned[:_LINE_CHARACTERS_MAX].rstrip(";. ")
+    return "no details" if isinstance(error, str) else type(error).__name__
+
+
+def _call(error: Any, name: str) -> Any:
+    method: Callable[[], Any] | None = getattr(error, name, None)
+    if method is None:
+        return None
+    try:
+        return method()
+    except Exception:
+        return None
+
+
+# -- while queries run -----------------------------------------------------------------------------------------------
+
+_RULE = re.compile(re.escape(RULE_MARK) + r"([^|]+)\|([^|]+)\|(.*)")
+_LOST_TOPIC = re.compile(r"(UnknownTopicOrPartition|does not host this topic-partition|UnknownTopicIdException)")
+_LOST_DATA = re.compile(
+    r"(KAFKA_DATA_LOSS|[Ss]ome data may have been lost|[Dd]ata loss|OffsetOutOfRange"
+    r"|partitions? .* (?:was|were) deleted"
+    r"|Partitions? .* (?:gone|lost|missing)|offset was changed from|Cannot fetch offset)"
+)
+_AWAY = re.compile(
+    r"(Timed out waiting for a node assignment|Timeout of \d+ms expired|TimeoutException|DisconnectException"
+    r"|_TRANSPORT|_ALL_BROKERS_DOWN|_TIMED_OUT|Broker transport failure|brokers? (?:are )?down|Connection refused"
+    r"|Failed to (?:construct kafka|create new KafkaAdminClient)|Local: Timed out)"
+)
+_DISK = re.compile(r"(No space left on device|ENOSPC|Disk quota exceeded)")
+_STATE = re.compile(r"\[((?:STATE_STORE|STREAMING_STATEFUL|STATE_SCHEMA|INVALID_STREAMING)\w*(?:\.\w+)*)\]([^\n]*)")
+_PARSE = re.compile(r"([^\n]*(?:cannot be parsed|is no (?:JSON|Avro|Protobuf|CSV))[^\n]*)")
+
+
+def explain_query_failure(pipeline: Pipeline, sink: Sink, error: BaseException, bootstrap: str) -> Failure:
+    """Why the query of a sink ended, and whether another attempt can help."""
+    text = _whole_text(error)
+    place = f"{pipeline.path} line {sink.line}: sink {sink.name}"
+    rule = _RULE.search(text)
+    if rule:
+        return Failure(text=_explain_rule(pipeline, rule[1], rule[2], rule[3]), kind="fatal")
+    if _DISK.search(text):
+        return Failure(text=f"{place}: a disk is full: {_line_with(text, _DISK)}; nothing was lost, free some space")
+    if isinstance(error, PipelineError):
+        return Failure(text=f"{place}: {first_line(error)}", kind="fatal")
+    if _AWAY.search(text) and not is_reachable(bootstrap):
+        reason = f"no broker answers at {bootstrap}; nothing was lost, reading goes on when it is back"
+        return Failure(text=f"{place}: {reason}", kind="unreachable")
+    if _LOST_TOPIC.search(text) or _LOST_DATA.search(text):
+        return Failure(text=f"{place}: {_explain_loss(text)}", kind="fatal")
+    parse = _PARSE.search(text)
+    if parse:
+        return Failure(text=f"{place}: {first_line(parse[1])}", kind="fatal")
+    state = _STATE.search(text)
+    if state:
+        advice = "the checkpoint cannot follow; take the change back or name a new `checkpoint:`"
+        return Failure(text=f"{place}: {first_line(state[2] or state[1])}; {advice}", kind="fatal")
+    if type(error).__name__ in ("AnalysisException", "ParseException"):
+        return Failure(text=f"{place}: {explain_analysis(error)}", kind="fatal")  # type: ignore[arg-type]
+    return Failure(text=f"{place}: {_root_cause(text)}")
+
+
+def _whole_text(error: BaseException) -> str:
+    """Message and causes; what came out of a Python function in a batch has the interesting part far down."""
+    parts = [str(error)]
+    seen = error.__cause__ or error.__context__
+    while seen is not None and len(parts) < 10:
+        parts.append(str(seen))
+        seen = seen.__cause__ or seen.__context__
+    return "\n".join(parts)
+
+
+def _explain_rule(pipeline: Pipeline, relation_name: str, rule_name: str, row: str) -> str:
+    relation = pipeline.relation(relation_name)
+    rule = next(rule for rule in relation.rules if rule.name == rule_name)
+    shown = row.split(" SQLSTATE")[0].strip()[:300]
+    advice = "correct the data, or let the rule drop such rows (`otherwise: drop`)"
+    return f"{pipeline.path} line {rule.line}: rule {rule.name} ({rule.expect}) is not met by {shown}; {advice}"
+
+
+def _explain_loss(text: str) -> str:
+    pattern = _LOST_DATA if _LOST_DATA.search(text) else _LOST_TOPIC
+    advice = (
+        "records were deleted before they were read (or the topic is gone); the query stands still so that nobody "
+        "overlooks it; `on-data-loss: continue` in the source goes on with what is left"
+    )
+    return f"{first_line(_line_with(text, pattern))}: {advice}"
+
+
+def _line_with(text: str, pattern: re.Pattern[str]) -> str:
+    return next((line.strip() for line in text.splitlines() if pattern.search(line)), "")[:_LINE_CHARACTERS_MAX]
+
+
+def _root_cause(text: str) -> str:
+    """The deepest cause that Java or Python names, else the first line."""
+    causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
+    if causes:
+        return first_line(causes[-1].removeprefix("Caused by: "))
+    ends = [line for line in text.splitlines() if re.match(r"^[\w.]*(?:Error|Exception)\b: ", line.strip())]
+    return first_line(ends[-1]) if ends else first_line(text)
+
+
+def is_reachable(bootstrap: str, timeout_seconds: float = 2.0) -> bool:
+    """Whether one of the brokers accepts a connection."""
+    for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition("://")[2].rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_seconds).close()
+            return True
+        except (OSError, ValueError):
+            continue
+    return False

@@ -1,0 +1,230 @@
+"""Starts the query of a sink: a streaming query, or one pass over tables that is done when it returns.
+
+Both are handed out as a `Running`, which the supervisor watches without having to know which it is.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tidelog.pipelines.spec.model import ConsoleSink, FilesSink, Pipeline, Sink, TableSink, TopicSink, Trigger
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+ShowRows = Callable[[str, int, Sequence[str], Sequence[Sequence[Any]]], None]
+"""Takes what a console sink shows: its name, the batch, the columns and the rows."""
+
+
+class Running(Protocol):
+    def is_active(self) -> bool: ...
+    def failure(self) -> BaseException | None: ...
+    def reports(self, after_batch: int) -> Iterable[dict[str, Any]]: ...
+    def stop(self) -> None: ...
+
+
+class StreamingRun:
+    """A streaming query of Spark."""
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+
+    def is_active(self) -> bool:
+        return bool(self._query.isActive)
+
+    def failure(self) -> BaseException | None:
+        error: BaseException | None = self._query.exception()
+        return error
+
+    def reports(self, after_batch: int) -> Iterable[dict[str, Any]]:
+        """Progress since a batch; the last report alone unless batches were missed between two looks."""
+        last = _report(self._query.lastProgress)
+        if last is None:
+            return []
+        if last.get("batchId", 0) <= after_batch + 1:
+            return [last]
+        recent = [report for report in map(_report, self._query.recentProgress) if report is not None]
+        return [report for report in recent if report.get("batchId", 0) > after_batch]
+
+    def stop(self) -> None:
+        self._query.stop()
+
+
+def _report(progress: Any) -> dict[str, Any] | None:
+    if progress is None:
+        return None
+    text = getattr(progress, "json", None)
+    found: dict[str, Any] = json.loads(text) if isinstance(text, str) else dict(progress)
+    return found
+
+
+class BatchRun:
+    """One pass over tables, in a thread: the other queries go on meanwhile."""
+
+    def __init__(self, work: Callable[[], int | None], name: str) -> None:
+        self._error: BaseException | None = None
+        self._rows: int | None = None
+        self._done = False
+        self._thread = threading.Thread(target=self._run, args=(work,), name=f"batch {name}", daemon=True)
+        self._thread.start()
+
+    def _run(self, work: Callable[[], int | None]) -> None:
+        try:
+            self._rows = work()
+            self._done = True
+        except BaseException as error:
+            self._error = error
+
+    def is_active(self) -> bool:
+        return self._thread.is_alive()
+
+    def failure(self) -> BaseException | None:
+        return None if self.is_active() else self._error
+
+    def reports(self, after_batch: int) -> Iterable[dict[str, Any]]:
+        if not self._done or after_batch >= 0:
+            return []
+        rows = self._rows or 0
+        return [{"batchId": 0, "numInputRows": rows, "durationMs": {"addBatch": 0}}]
+
+    def stop(self) -> None:
+        self._thread.join(timeout=0.1)
+
+
+def start_query(
+    frame: DataFrame, sink: Sink, pipeline: Pipeline, *, bootstrap: str, checkpoint: str, show_rows: ShowRows
+) -> Running:
+    """Starts writing `frame` where the sink says; the query's own files are in `checkpoint`."""
+    if frame.isStreaming:
+        return StreamingRun(_start_streaming(frame, sink, pipeline, bootstrap, checkpoint, show_rows))
+    return BatchRun(lambda: _write_batch(frame, sink, pipeline, bootstrap, checkpoint, show_rows), sink.name)
+
+
+def _start_streaming(
+    frame: DataFrame, sink: Sink, pipeline: Pipeline, bootstrap: str, checkpoint: str, show_rows: ShowRows
+) -> StreamingQuery:
+    trigger = trigger_text(sink.trigger)
+    if isinstance(sink, TopicSink):
+        return _write_topic(frame, sink, pipeline, bootstrap, checkpoint, trigger)
+    if isinstance(sink, TableSink):
+        return _write_table(frame, sink, checkpoint, trigger)
+    writer = frame.writeStream.queryName(sink.name).outputMode(sink.mode).options(**sink.options)
+    writer = writer.option("checkpointLocation", checkpoint).trigger(**_spark_trigger(sink.trigger))
+    if isinstance(sink, FilesSink):
+        if sink.partition_by:
+            writer = writer.partitionBy(*sink.partition_by)
+        return writer.format(sink.format).start(sink.location)
+    if sink.trigger.kind == "continuous":
+        return writer.format("console").option("numRows", sink.rows_max).start()
+    rows_max = sink.rows_max
+
+    def show(batch: DataFrame, batch_id: int) -> None:
+        show_rows(sink.name, batch_id, batch.columns, [tuple(row) for row in batch.limit(rows_max).collect()])
+
+    return writer.foreachBatch(show).start()
+
+
+def _write_batch(
+    frame: DataFrame, sink: Sink, pipeline: Pipeline, bootstrap: str, checkpoint: str, show_rows: ShowRows
+) -> int | None:
+    """Writes everything there is now; the number of rows where the sink knows it."""
+    match sink:
+        case TopicSink():
+            done = _write_topic(frame, sink, pipeline, bootstrap, checkpoint, None)
+            rows: int | None = done.rows
+            return rows
+        case TableSink():
+            _write_table(frame, sink, checkpoint, None)
+        case FilesSink():
+            frame.write.format(sink.format).mode("errorifexists").partitionBy(*sink.partition_by).options(
+                **sink.options
+            ).save(sink.location)
+        case ConsoleSink():
+            rows_shown = [tuple(row) for row in frame.limit(sink.rows_max).collect()]
+            show_rows(sink.name, 0, frame.columns, rows_shown)
+            return len(rows_shown)
+    return None
+
+
+def _write_topic(
+    frame: DataFrame, sink: TopicSink, pipeline: Pipeline, bootstrap: str, checkpoint: str, trigger: str | None
+) -> Any:
+    from tidelog.pipelines.topic_sink import write_topic
+
+    prefix = "" if sink.delivery == "exactly-once" else "kafka."
+    return write_topic(
+        frame,
+        sink.topic,
+        bootstrap=bootstrap,
+        key=_columns(sink.key),
+        value=_columns(sink.value),
+        headers=sink.headers or None,
+        timestamp=sink.timestamp or None,
+        order_by=sink.order_by or None,
+        delivery=sink.delivery,
+        partitioner=sink.partitioner,
+        checkpoint=checkpoint,
+        trigger=trigger,
+        output_mode=sink.mode,
+        name=sink.name,
+        options={**{f"{prefix}{name}": value for name, value in pipeline.client.items()}, **sink.options},
+    )
+
+
+def _write_table(frame: DataFrame, sink: TableSink, checkpoint: str, trigger: str | None) -> Any:
+    from tidelog.pipelines.table_sink import write_table
+
+    return write_table(
+        frame,
+        sink.location,
+        format=sink.format,
+        mode=sink.write,
+        key=sink.key or None,
+        delete_when=sink.delete_when or None,
+        order_by=sink.order_by or None,
+        exclude=sink.exclude,
+        partition_by=sink.partition_by,
+        checkpoint=checkpoint,
+        trigger=trigger,
+        output_mode=sink.mode,
+        name=sink.name,
+        options=sink.options,
+    )
+
+
+def _columns(names: tuple[str, ...]) -> str | tuple[str, ...] | None:
+    """One column as it is, several as an object, none as the writer's default."""
+    if not names:
+        return None
+    return names[0] if len(names) == 1 else names
+
+
+def trigger_text(trigger: Trigger) -> str:
+    match trigger.kind:
+        case "available-now":
+            return "available-now"
+        case "continuous":
+            return f"continuous {trigger.interval_ms} milliseconds"
+        case "interval":
+            return f"{trigger.interval_ms} milliseconds"
+
+
+def _spark_trigger(trigger: Trigger) -> dict[str, Any]:
+    match trigger.kind:
+        case "available-now":
+            return {"availableNow": True}
+        case "continuous":
+            return {"continuous": f"{trigger.interval_ms} milliseconds"}
+        case "interval":
+            return {"processingTime": f"{trigger.interval_ms} milliseconds"}
+
+
+def tables_needed(pipeline: Pipeline) -> tuple[str, ...]:
+    """The table formats that need jars of their own."""
+    parts = [*pipeline.sources.values(), *pipeline.sinks.values()]
+    formats = {getattr(part, "format", "") for part in parts}
+    return tuple(name for name in ("delta", "iceberg") if name in formats)

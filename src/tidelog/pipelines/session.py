@@ -79,11 +79,9 @@ def session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        spark = builder.getOrCreate()
+        return builder.getOrCreate()
     except Exception as error:
         raise PipelineError(f"Spark did not start on {chosen}: {_first_line(error)}") from error
-    spark.sparkContext.setLogLevel(settings.get("spark.log.level", "ERROR"))
-    return spark
 
 
 def choose_master(master: str | None = None) -> str:
@@ -102,12 +100,8 @@ def default_settings(master: str) -> dict[str, str]:
     """Settings every session has unless `config` says otherwise."""
     settings = {
         "spark.sql.session.timeZone": "UTC",
-        "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
-        # Both are how Structured Streaming is told not to warn about what a pipeline does on purpose.
-        "spark.sql.adaptive.enabled": "true",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
     if is_local(master):
         settings |= {
@@ -154,7 +148,9 @@ def package_archive() -> Path:
     from tidelog.version import __version__
 
     package = Path(__file__).parents[1]
-    sources = [package / "__init__.py", package / "version.py", *sorted((package / "pipelines").rglob("*.py"))]
+    folders = ("pipelines", "config", "model")
+    sources = [package / "__init__.py", package / "version.py"]
+    sources += sorted(source for folder in folders for source in (package / folder).rglob("*.py"))
     stamp = max(source.stat().st_mtime_ns for source in sources)
     archive = cache_directory().with_name("packages") / f"tidelog-{__version__}-{stamp:x}.zip"
     if not archive.exists():

@@ -1,0 +1,116 @@
+"""Small files beside a query's checkpoint, on whatever file system it is, and what the checkpoint says of batches.
+
+Written to a temporary name and renamed, so that a reader finds the old content or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidelog.pipelines.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The last batch that was planned and the last that was finished; -1 is none."""
+
+    planned: int
+    finished: int
+
+    @property
+    def next_fresh(self) -> int:
+        """The first batch that no run has begun: one that is planned runs again with the same rows."""
+        return self.planned + 1
+
+
+class Files:
+    """A directory, through Hadoop's file systems, or plainly where the session has no JVM (Spark Connect)."""
+
+    def __init__(self, spark: SparkSession, directory: str) -> None:
+        self._directory = directory.rstrip("/")
+        self._spark = spark
+        self._jvm: Any = getattr(spark, "_jvm", None) if hasattr(spark, "_jsc") else None
+        if self._jvm is None and "://" in directory and not directory.startswith("file://"):
+            raise PipelineError(f"{directory}: a Spark Connect client reaches local paths only")
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, None if there is no such file."""
+        if self._jvm is None:
+            path = self._plain(name)
+            return path.read_text() if path.is_file() else None
+        system, path = self._hadoop(name)
+        if not system.exists(path):
+            return None
+        stream = system.open(path)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Replaces a file as a whole."""
+        if self._jvm is None:
+            path = self._plain(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+            unfinished.write_text(text)
+            unfinished.replace(path)
+            return
+        system, path = self._hadoop(name)
+        # The context renames over an existing file in one step where the file system can (it cannot through `rename`).
+        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(path.toUri(), self._configuration())
+        unfinished = self._jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.{uuid.uuid4().hex}")
+        stream = system.create(unfinished, True)
+        try:
+            stream.write(bytearray(text.encode()))
+            stream.hflush()
+        finally:
+            stream.close()
+        options = self._spark.sparkContext._gateway.new_array(self._jvm.org.apache.hadoop.fs.Options.Rename, 1)
+        options[0] = self._jvm.org.apache.hadoop.fs.Options.Rename.OVERWRITE
+        context.rename(unfinished, path, options)
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder; nothing if there is no such folder."""
+        if self._jvm is None:
+            path = self._plain(folder)
+            return [entry.name for entry in path.iterdir()] if path.is_dir() else []
+        system, path = self._hadoop(folder)
+        return [str(entry.getPath().getName()) for entry in system.listStatus(path)] if system.exists(path) else []
+
+    def progress(self) -> Progress:
+        """What a query with its checkpoint here has planned and finished."""
+        return Progress(planned=self._last("offsets"), finished=self._last("commits"))
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        text = self.read(name)
+        if text is None:
+            return None
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise PipelineError(f"{self._directory}/{name} is damaged: {error}") from None
+        if not isinstance(content, dict):
+            raise PipelineError(f"{self._directory}/{name} is damaged: not an object")
+        return content
+
+    def _last(self, folder: str) -> int:
+        return max((int(name) for name in self.names(folder) if name.isdigit()), default=-1)
+
+    def _plain(self, name: str) -> Path:
+        return Path(self._directory.removeprefix("file://")) / name
+
+    def _configuration(self) -> Any:
+        return self._spark._jsc.hadoopConfiguration()
+
+    def _hadoop(self, name: str) -> tuple[Any, Any]:
+        path = self._jvm.org.apache.hadoop.fs.Path(f"{self._directory}/{name}")
+        system = path.getFileSystem(self._configuration())
+        return system, system.makeQualified(path)

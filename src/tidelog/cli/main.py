@@ -29,6 +29,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "config": ("tidelog.cli.config", "explain the settings of a node and of topics"),
     "log": ("tidelog.cli.log", "dump and verify log segments offline"),
     "bench": ("tidelog.cli.bench", "measure a broker: throughput and latency"),
+    "pipeline": ("tidelog.cli.pipeline", "run pipelines of SQL and Python steps on Spark"),
     "demo": ("tidelog.cli.demo", "a node, a topic, records in and out, counted and shown"),
 }
 """Noun -> the module that implements it and its line in `tidelog --help`."""

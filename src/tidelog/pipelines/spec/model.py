@@ -144,6 +144,8 @@ class TopicSink(Output):
     timestamp: str = ""
     order_by: tuple[str, ...] = ()
     partitioner: str = "murmur2"
+    partitions: int = 0
+    """With how many partitions the topic is made when it is not there; 0: it must be there."""
     delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
 
 

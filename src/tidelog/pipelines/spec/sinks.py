@@ -69,6 +69,7 @@ def _read_kind(section: Section, kind: str, output: OutputKeys, directory: Path)
             timestamp=section.word("timestamp"),
             order_by=_columns(section, "order-by"),
             partitioner=section.choice("partitioner", PARTITIONERS, "murmur2"),
+            partitions=section.integer("partitions", 0, minimum=1),
             delivery=cast(
                 Literal["exactly-once", "at-least-once"], section.choice("delivery", DELIVERIES, "exactly-once")
             ),

@@ -20,7 +20,7 @@ from tidelog.pipelines.spec.suggestions import did_you_mean
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 VALUE_FORMATS = ("json", "text", "bytes", "csv", "avro", "registry-avro", "protobuf")
-KEY_FORMATS = ("text", "bytes", "json")
+KEY_FORMATS = ("text", "bytes")
 TABLE_FORMATS = ("parquet", "delta", "iceberg")
 FILE_FORMATS = ("json", "csv", "parquet", "text", "orc", "avro")
 KINDS = ("topic", "table", "files")

@@ -1,0 +1,222 @@
+"""`tidelog pipeline`: judges, plans, runs, watches and stops pipelines that are written as YAML files.
+
+`validate` needs neither Spark nor a broker; `plan` needs Spark; `status` and `stop` read and write small files in the
+checkpoint of a running pipeline (see pipelines/run/state_files.py) and need neither.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.clients import BOOTSTRAP_DEFAULT, BOOTSTRAP_VARIABLE
+from tidelog.cli.errors import EXIT_FAILURE, CommandError
+from tidelog.cli.output import note, print_json
+
+if TYPE_CHECKING:
+    from tidelog.pipelines.spec.model import Pipeline
+
+STOP_SECONDS_MAX = 120.0
+METRICS_VARIABLE = "TIDELOG_PIPELINE_METRICS"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "pipeline",
+        help="run pipelines of SQL and Python steps on Spark",
+        description="Pipelines are YAML files with sources, steps and sinks; docs/pipelines.md describes them.",
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    validate = _add_verb(
+        verbs, "validate", "check files, without Spark and without a broker", run_validate, several=True
+    )
+    plan = _add_verb(verbs, "plan", "show the graph and the schemas", run_plan)
+    run = _add_verb(verbs, "run", "run it, and show how it goes", run_run)
+    status = _add_verb(verbs, "status", "how the running pipeline does", run_status)
+    stop = _add_verb(verbs, "stop", "end the running pipeline after the batches at hand", run_stop)
+    for verb in (plan, run):
+        verb.add_argument(
+            "-b",
+            "--bootstrap",
+            metavar="HOST:PORT",
+            help=f"wins over the file (else {BOOTSTRAP_VARIABLE}, {BOOTSTRAP_DEFAULT})",
+        )
+        verb.add_argument(
+            "--master", metavar="URL", help="local[N], spark://, yarn, k8s:// or sc://; wins over the file"
+        )
+    run.add_argument(
+        "--metrics-listen", metavar="HOST:PORT", help="serve Prometheus metrics there (127.0.0.1 when only a port)"
+    )
+    run.add_argument("-q", "--quiet", action="store_true", help="only say what goes wrong")
+    stop.add_argument(
+        "--timeout", type=float, default=STOP_SECONDS_MAX, metavar="S", help="how long to wait (default 120)"
+    )
+    for verb in (validate, plan, run, status, stop):
+        verb.add_argument(
+            "--json", action="store_true", help="for programs" + (" (a line per event)" if verb is run else "")
+        )
+
+
+def _add_verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, run: Any, *, several: bool = False
+) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    verb.add_argument("file", metavar="FILE", type=Path, nargs="+" if several else None)
+    verb.set_defaults(run=run)
+    return verb
+
+
+# -- verbs ---------------------------------------------------------------------------------------------------------
+
+
+def run_validate(args: argparse.Namespace) -> int:
+    from tidelog.pipelines.spec.document import SpecError
+    from tidelog.pipelines.spec.read import read_pipeline
+
+    documents = []
+    for path in args.file:
+        try:
+            pipeline = read_pipeline(path)
+            problems: list[Any] = []
+        except SpecError as error:
+            problems = error.problems
+        documents.append(
+            {"file": str(path), "ok": not problems, "problems": [problem._asdict() for problem in problems]}
+        )
+        if not args.json:
+            for problem in problems:
+                note(f"tidelog: {problem}")
+            if not problems:
+                parts = [(pipeline.sources, "source"), (pipeline.steps, "step"), (pipeline.sinks, "sink")]
+                counts = ", ".join(f"{len(part)} {name}{'s' if len(part) != 1 else ''}" for part, name in parts)
+                print(f"{path}: good ({counts})")
+    if args.json:
+        print_json(documents)
+    return 0 if all(document["ok"] for document in documents) else EXIT_FAILURE
+
+
+def run_plan(args: argparse.Namespace) -> int:
+    from tidelog.cli.pipeline_plan import make_plan, print_plan
+
+    pipeline = load(args.file)
+    with explained():
+        plan = make_plan(pipeline, bootstrap_of(args, pipeline), args.master)
+    if args.json:
+        print_json(plan)
+    else:
+        print_plan(plan)
+    return 0
+
+
+def run_run(args: argparse.Namespace) -> int:
+    from tidelog.cli.pipeline_view import make_view
+    from tidelog.pipelines.run.metrics import MetricsServer
+    from tidelog.pipelines.run.runner import PipelineRun
+
+    pipeline = load(args.file)
+    view = make_view(pipeline, as_json=args.json, quiet=args.quiet)
+    with explained():
+        run = PipelineRun(
+            pipeline,
+            bootstrap=bootstrap_of(args, pipeline),
+            master=args.master,
+            report=view.report,
+            show_rows=view.show_rows,
+        )
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: run.stop.set())
+        view.watch(run.statuses)
+        listen = args.metrics_listen or os.environ.get(METRICS_VARIABLE)
+        server = MetricsServer(listen, pipeline.name, run.statuses) if listen else None
+        if server is not None:
+            view.report(f"metrics on port {server.port}")
+        try:
+            with view:
+                well = run.run(view.tick)
+        finally:
+            if server is not None:
+                server.stop()
+    view.finish(well)
+    if well:
+        return 0
+    failed = [status for status in run.statuses if status.state == "failed"]
+    raise CommandError(failed[0].error if len(failed) == 1 else f"{len(failed)} queries failed: {failed[0].error}")
+
+
+def run_status(args: argparse.Namespace) -> int:
+    from tidelog.cli.pipeline_view import print_statuses
+    from tidelog.pipelines.run.state_files import StateFiles
+
+    pipeline = load(args.file)
+    files = StateFiles(pipeline.checkpoint)
+    with explained():
+        document = files.read_run()
+    if document is None:
+        raise CommandError(f"{pipeline.name} never ran with the checkpoint {pipeline.checkpoint}")
+    document["running"] = files.is_running()
+    if args.json:
+        print_json(document)
+        return 0
+    seconds = max(0, time.time() - document["updated_ms"] / 1000)
+    state = "running" if document["running"] else "not running"
+    print(f"{pipeline.name}: {state} (process {document['pid']} on {document['host']}, written {seconds:.0f} s ago)")
+    print_statuses(document["queries"])
+    return 0
+
+
+def run_stop(args: argparse.Namespace) -> int:
+    from tidelog.pipelines.run.state_files import StateFiles
+
+    pipeline = load(args.file)
+    files = StateFiles(pipeline.checkpoint)
+    was_running = files.is_running()
+    if was_running:
+        files.ask_to_stop()
+        deadline = time.monotonic() + args.timeout
+        while files.is_running():
+            if time.monotonic() > deadline:
+                raise CommandError(
+                    f"{pipeline.name} did not end within {args.timeout:.0f} s; it was asked to and may yet"
+                )
+            time.sleep(0.1)
+    if args.json:
+        print_json({"pipeline": pipeline.name, "was_running": was_running})
+    else:
+        print(f"{pipeline.name} {'has ended' if was_running else 'was not running'}")
+    return 0
+
+
+# -- shared with the jobs --------------------------------------------------------------------------------------------
+
+
+def load(path: Path) -> Pipeline:
+    from tidelog.pipelines.spec.document import SpecError
+    from tidelog.pipelines.spec.read import read_pipeline
+
+    try:
+        return read_pipeline(path)
+    except SpecError as error:
+        raise CommandError(str(error)) from None
+
+
+class explained:  # noqa: N801
+    """`with explained():` turns what pipelines fail with into the one line of a command."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        from tidelog.pipelines.errors import PipelineError
+
+        if isinstance(error, PipelineError) and not os.environ.get("TIDELOG_DEBUG"):
+            sys.stdout.flush()
+            raise CommandError(str(error)) from None
+
+
+def bootstrap_of(args: argparse.Namespace, pipeline: Pipeline) -> str:
+    return str(args.bootstrap or pipeline.bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT)

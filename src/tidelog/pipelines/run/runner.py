@@ -1,0 +1,185 @@
+"""One run of a pipeline, from the checks before anything is touched to the end of the last query.
+
+In this order, so that every mistake is found before the first record moves: nobody else runs it, its checkpoint can
+follow, the broker and the topics are there, all frames can be built; only then queries are started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidelog.pipelines.broker import ensure_topic, partition_counts
+from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.run.explain import explain_query_failure
+from tidelog.pipelines.run.frames import FrameBuilder
+from tidelog.pipelines.run.lag import LagWatcher
+from tidelog.pipelines.run.progress import QueryStatus
+from tidelog.pipelines.run.queries import Running, ShowRows, start_query, tables_needed
+from tidelog.pipelines.run.restarts import Failure
+from tidelog.pipelines.run.state_files import StateFiles
+from tidelog.pipelines.run.supervisor import Supervisor, Watched
+from tidelog.pipelines.spec.document import SpecError
+from tidelog.pipelines.spec.fingerprint import check_checkpoint, fingerprint
+from tidelog.pipelines.spec.model import ConsoleSink, Pipeline, Sink, TopicSink, TopicSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STATE_WRITE_SECONDS = 1.0
+
+
+class PipelineRun:
+    """Runs one pipeline. `report` gets lines for people, `tick` is called a few times a second while queries run."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        bootstrap: str,
+        report: Callable[[str], None],
+        show_rows: ShowRows,
+        master: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._bootstrap = bootstrap
+        self._report = report
+        self._show_rows = show_rows
+        self._master = master
+        self._spark = spark
+        self._files = StateFiles(pipeline.checkpoint)
+        self._started_ms = int(time.time() * 1000)
+        self._written_at = 0.0
+        self.stop = threading.Event()
+        """Set it, from any thread or a signal handler, to end the run."""
+        self.statuses: list[QueryStatus] = [
+            QueryStatus(name=sink.name, target=describe_target(sink)) for sink in pipeline.sinks.values()
+        ]
+
+    def run(self, tick: Callable[[], None] = lambda: None) -> bool:
+        """True when every query ended well. PipelineError before anything is touched, when something is wrong."""
+        with self._files.hold():
+            self._check_checkpoint()
+            self.check_topics()
+            spark = self._spark or open_session(self._pipeline, self._master)
+            builder = FrameBuilder(spark, self._pipeline, self._bootstrap)
+            frames = {sink.name: builder.build(sink) for sink in self._pipeline.sinks.values()}
+            self._files.write_fingerprint(fingerprint(self._pipeline))
+            watched = {
+                status.name: self._watch(self._pipeline.sinks[status.name], status, frames.pop(status.name), builder)
+                for status in self.statuses
+            }
+            supervisor = Supervisor(watched, self._report)
+            lag = LagWatcher(self._bootstrap, self._pipeline.client, self.statuses)
+            lag.start()
+            try:
+                return supervisor.run(self.stop, lambda: self._tick(tick))
+            finally:
+                lag.stop()
+                self._write_state(running=False)
+
+    # -- before ----------------------------------------------------------------------------------------------------
+
+    def _check_checkpoint(self) -> None:
+        kept = self._files.read_fingerprint()
+        if kept is None:
+            return
+        try:
+            for note in check_checkpoint(self._pipeline, kept):
+                self._report(note)
+        except SpecError as error:
+            raise PipelineError(str(error.problems[0])) from None
+
+    def check_topics(self) -> None:
+        """Topics of sources must be there; those of sinks are made where the file says with how many partitions."""
+        for source in self._pipeline.sources.values():
+            if isinstance(source, TopicSource):
+                with self._named(source.line, f"source {source.name}"):
+                    self._require(source.topics)
+        for sink in self._pipeline.sinks.values():
+            if isinstance(sink, TopicSink):
+                with self._named(sink.line, f"sink {sink.name}"):
+                    if sink.partitions:
+                        ensure_topic(self._bootstrap, sink.topic, sink.partitions, self._pipeline.client)
+                    self._require([sink.topic])
+
+    def _require(self, topics: Sequence[str]) -> None:
+        partition_counts(self._bootstrap, list(topics), self._pipeline.client)
+
+    @contextlib.contextmanager
+    def _named(self, line: int, what: str) -> Iterator[None]:
+        """Puts the place in the file before what went wrong."""
+        try:
+            yield
+        except PipelineError as error:
+            raise PipelineError(f"{self._pipeline.path} line {line}: {what}: {error}") from None
+
+    # -- while it runs ---------------------------------------------------------------------------------------------
+
+    def _watch(self, sink: Sink, status: QueryStatus, frame: DataFrame, builder: FrameBuilder) -> Watched:
+        first = [frame]
+
+        def start() -> Running:
+            # A query that is started again gets a new plan: what it joins with may have changed meanwhile.
+            current = first.pop() if first else builder.build(sink)
+            return start_query(
+                current,
+                sink,
+                self._pipeline,
+                bootstrap=self._bootstrap,
+                checkpoint=f"{self._pipeline.checkpoint}/{sink.name}",
+                show_rows=self._show_rows,
+            )
+
+        def explain(error: BaseException) -> Failure:
+            return explain_query_failure(self._pipeline, sink, error, self._bootstrap)
+
+        return Watched(status, start, explain, self._pipeline.restart)
+
+    def _tick(self, tick: Callable[[], None]) -> None:
+        if self._files.is_asked_to_stop():
+            self.stop.set()
+        if time.monotonic() - self._written_at > STATE_WRITE_SECONDS:
+            self._write_state(running=True)
+        tick()
+
+    def _write_state(self, *, running: bool) -> None:
+        self._written_at = time.monotonic()
+        try:
+            self._files.write_run(self.as_document(running=running))
+        except OSError as error:
+            # `status` will be behind; the queries are not touched by it.
+            self._report(f"the state of the run cannot be written: {error}")
+
+    def as_document(self, *, running: bool) -> dict[str, Any]:
+        return {
+            "pipeline": self._pipeline.name,
+            "file": str(self._pipeline.path.absolute()),
+            "running": running,
+            "started_ms": self._started_ms,
+            "queries": [status.as_document() for status in self.statuses],
+        }
+
+
+def open_session(pipeline: Pipeline, master: str | None) -> SparkSession:
+    """The session a pipeline asks for: `master` wins over the file, the file over the environment."""
+    from tidelog.pipelines.session import session
+
+    config = {name: value for name, value in pipeline.spark.items() if name != "master"}
+    return session(
+        master or pipeline.spark.get("master"),
+        app=f"tidelog {pipeline.name}",
+        tables=tables_needed(pipeline),
+        config=config,
+    )
+
+
+def describe_target(sink: Sink) -> str:
+    """Where the rows of a sink go, in a few words."""
+    if isinstance(sink, TopicSink):
+        return f"topic {sink.topic}"
+    return "console" if isinstance(sink, ConsoleSink) else f"{sink.format} {sink.location}"

@@ -18,6 +18,11 @@ _POSITION = re.compile(r"\(line (\d+), pos (\d+)\)|; line (\d+) pos (\d+)")
 _LINE_CHARACTERS_MAX = 500
 
 
+def place_of(pipeline: Pipeline, line: int) -> str:
+    """File and line; a pipeline that is no file has no lines."""
+    return f"{pipeline.path} line {line}" if line else str(pipeline.path)
+
+
 # -- while frames are built ------------------------------------------------------------------------------------------
 
 
@@ -27,10 +32,11 @@ def explain_frame_error(pipeline: Pipeline, relation: Relation, error: Exception
     where = line or relation.line
     if not line and isinstance(relation, SqlStep):
         where = relation.sql_line + _line_in_sql(relation.sql, error)
+        where = where if relation.line else 0
     elif not line and isinstance(relation, TopicSource | FilesSource) and relation.schema_line and _is_parse(error):
         where = relation.schema_line
     text = f"{kind} {relation.name}: {explain_analysis(error)}"
-    return PipelineError(f"{pipeline.path} line {where}: {text}")
+    return PipelineError(f"{place_of(pipeline, where)}: {text}")
 
 
 def _is_parse(error: Exception) -> bool:
@@ -114,7 +120,7 @@ _PARSE = re.compile(r"([^\n]*(?:cannot be parsed|is no (?:JSON|Avro|Protobuf|CSV
 def explain_query_failure(pipeline: Pipeline, sink: Sink, error: BaseException, bootstrap: str) -> Failure:
     """Why the query of a sink ended, and whether another attempt can help."""
     text = _whole_text(error)
-    place = f"{pipeline.path} line {sink.line}: sink {sink.name}"
+    place = f"{place_of(pipeline, sink.line)}: sink {sink.name}"
     rule = _RULE.search(text)
     if rule:
         return Failure(text=_explain_rule(pipeline, rule[1], rule[2], rule[3]), kind="fatal")
@@ -154,7 +160,7 @@ def _explain_rule(pipeline: Pipeline, relation_name: str, rule_name: str, row: s
     rule = next(rule for rule in relation.rules if rule.name == rule_name)
     shown = row.split(" SQLSTATE")[0].strip()[:300]
     advice = "correct the data, or let the rule drop such rows (`otherwise: drop`)"
-    return f"{pipeline.path} line {rule.line}: rule {rule.name} ({rule.expect}) is not met by {shown}; {advice}"
+    return f"{place_of(pipeline, rule.line)}: rule {rule.name} ({rule.expect}) is not met by {shown}; {advice}"
 
 
 def _explain_loss(text: str) -> str:

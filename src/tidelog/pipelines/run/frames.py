@@ -40,7 +40,9 @@ class FrameBuilder:
         self._spark = spark
         self._pipeline = pipeline
         self._bootstrap = bootstrap
-        self._client = {f"kafka.{name}": value for name, value in pipeline.client.items()}
+        # What an aborted transaction left in a topic was never said.
+        self._client = {"kafka.isolation.level": "read_committed"}
+        self._client |= {f"kafka.{name}": value for name, value in pipeline.client.items()}
         self._shipped: set[str] = set()
 
     def build(self, sink: Sink) -> DataFrame:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.broker import ensure_topic, partition_counts
 from tidelog.pipelines.errors import PipelineError
-from tidelog.pipelines.run.explain import explain_query_failure
+from tidelog.pipelines.run.explain import explain_query_failure, place_of
 from tidelog.pipelines.run.frames import FrameBuilder
 from tidelog.pipelines.run.lag import LagWatcher
 from tidelog.pipelines.run.progress import QueryStatus
@@ -116,7 +116,7 @@ class PipelineRun:
         try:
             yield
         except PipelineError as error:
-            raise PipelineError(f"{self._pipeline.path} line {line}: {what}: {error}") from None
+            raise PipelineError(f"{place_of(self._pipeline, line)}: {what}: {error}") from None
 
     # -- while it runs ---------------------------------------------------------------------------------------------
 

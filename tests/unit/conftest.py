@@ -1,4 +1,7 @@
-"""Tests may be coroutine functions: each runs on an event loop of its own, the kind a node uses."""
+"""Tests may be coroutine functions: each runs on an event loop of its own, the kind a node uses.
+
+Those marked `anyio` are left to its plugin, which runs them on the loop of their asynchronous fixtures.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ SCENARIO_SECONDS_MAX = 60
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     function = pyfuncitem.obj
-    if not inspect.iscoroutinefunction(function):
+    if not inspect.iscoroutinefunction(function) or pyfuncitem.get_closest_marker("anyio") is not None:
         return None
     names = inspect.signature(function).parameters
     arguments = {name: pyfuncitem.funcargs[name] for name in names}

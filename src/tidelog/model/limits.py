@@ -54,3 +54,23 @@ COMPACTION_KEYS_MAX = 500_000
 
 COMPACTION_KEY_BYTES_KEPT = 15
 """Longer keys are remembered by a 16-byte hash."""
+
+RAFT_ENTRY_BYTES_MAX = 6 * 1024 * 1024
+"""The largest batch of one decision; it must fit a request between nodes (REQUEST_BYTES_MAX)."""
+
+RAFT_APPEND_BYTES_MAX = 1024 * 1024
+"""Entries one request carries (one entry always fits)."""
+
+RAFT_IN_FLIGHT_REQUESTS_MAX = 16
+RAFT_IN_FLIGHT_BYTES_MAX = 8 * 1024 * 1024
+"""What a leader sends to one member ahead of its responses."""
+
+RAFT_UNCOMMITTED_BYTES_MAX = 32 * 1024 * 1024
+"""Proposals that wait for a majority; more are refused."""
+
+RAFT_SNAPSHOT_PART_BYTES = 1024 * 1024
+RAFT_SNAPSHOT_BYTES_MAX = 1024 * 1024 * 1024
+"""A larger snapshot is not taken from a leader."""
+
+RAFT_MEMBERS_MAX = 1000
+"""Members a configuration may name."""

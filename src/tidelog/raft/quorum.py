@@ -1,24 +1,83 @@
 """The quorum as the rest of the node sees it: propose records, be told what is committed, know who leads.
 
-A quorum of one is the same thing: it elects itself while it starts and commits by its own fsync.
+The shell around `core.machine`: it feeds events, carries out effects in their order, and has no rules of its own. A
+quorum of one is the same thing: it elects itself while it starts and commits by its own fsync.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from random import Random
 
+from tidelog.metadata.framing import encode_metadata_record
+from tidelog.metadata.snapshot import build_metadata_batch
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.limits import RAFT_ENTRY_BYTES_MAX
 from tidelog.protocol.message import Message
-from tidelog.raft.core.members import Member, MemberSet
+from tidelog.raft.applying import RECORDS_FOR_SNAPSHOT_AT_STOP, Applier, Proposal
+from tidelog.raft.codec import encode_append, encode_message, encode_snapshot_part
+from tidelog.raft.commands import Commands
+from tidelog.raft.core.effects import (
+    Committed,
+    Done,
+    Effect,
+    HardState,
+    InstallSnapshot,
+    MembersChanged,
+    Persist,
+    Proposed,
+    Refused,
+    RefusedPeer,
+    Reply,
+    RoleChanged,
+    Send,
+    SendAppend,
+    SendSnapshot,
+    StoreSnapshotPart,
+)
+from tidelog.raft.core.events import (
+    Event,
+    Persisted,
+    Propose,
+    Receive,
+    SnapshotInstalled,
+    SnapshotRefused,
+    SnapshotTaken,
+    Tick,
+    Unreachable,
+)
+from tidelog.raft.core.machine import RaftMachine
+from tidelog.raft.core.members import MemberSet
+from tidelog.raft.core.messages import SnapshotId
+from tidelog.raft.core.replication import DivergedLog
+from tidelog.raft.core.settings import NOBODY, MachineSettings
+from tidelog.raft.errors import LeadershipLost, NotLeader, QuorumBusy
+from tidelog.raft.links import Links
+from tidelog.raft.peering import Peering
 from tidelog.raft.settings import QuorumSettings
+from tidelog.raft.snapshot_file import DamagedSnapshot
 from tidelog.raft.state_machine import StateMachine
-from tidelog.raft.status import QuorumStatus
-from tidelog.raft.transport import Transport
+from tidelog.raft.status import QuorumStatus, describe
+from tidelog.raft.store import QuorumStore
+from tidelog.raft.syncing import Syncer
+from tidelog.raft.transport import Address, Transport
+from tidelog.storage.directory_identity import DirectoryRefused
+from tidelog.storage.errors import StorageFailure
+from tidelog.telemetry.logs import get_logger
+
+RETRY_AFTER_FAILURE_S = 1.0
+"""How long a member whose disk refused waits before it takes part again."""
+
+logger = get_logger("tidelog.raft")
 
 
-class Quorum:
-    """All methods belong to the event loop. `start` first."""
+class Quorum(Commands):
+    """All methods belong to the event loop. `start` first; what can be asked of the leader is in `Commands`."""
 
     def __init__(
         self,
@@ -33,7 +92,35 @@ class Quorum:
         seed: int | None = None,
     ) -> None:
         """`executor` runs what waits for the disk. `seed` is for the random part of election timeouts."""
-        raise NotImplementedError
+        self._settings = settings
+        self._state_machine = state_machine
+        self._transport = transport
+        self._wall_clock_ms = wall_clock_ms
+        self._monotonic_s = monotonic_s
+        self._random = Random(int.from_bytes(os.urandom(8), "big") if seed is None else seed)
+        self._store = QuorumStore(data_directory, segment_bytes=settings.segment_bytes, now_ms=wall_clock_ms)
+        self._syncer = Syncer(self._store, executor, self._persisted, self._storage_failed)
+        self._applier = Applier(
+            self._store, state_machine, executor, term_of=self._term_of, applied=self._state_has_moved
+        )
+        self._peering = Peering(settings, self._step)
+        self._links = Links(transport, self._peering.answered, lambda node_id: self._step(Unreachable(node_id)))
+        self._machine: RaftMachine | None = None
+        self._outage: BrokerError | None = NotLeader(NOBODY, "The quorum is not started.")
+        """Why this member takes no part at the moment."""
+        self._events: deque[Event] = deque()
+        self._is_stepping = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._open_commands: set[asyncio.Future[int]] = set()
+        self._told: tuple[int, int, bool] = (NOBODY, 0, False)
+        """Leader, term, active: as the state machine was told last."""
+        self._snapshot_task: asyncio.Task[None] | None = None
+        self._snapshot_ms = 0
+        self._members = settings.bootstrap
+        self._is_stopping = False
+
+    # -- life ----------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Opens `__cluster_metadata-0` and begins to take part; DirectoryRefused when what is there cannot be read.
@@ -41,37 +128,105 @@ class Quorum:
         The state machine gets the newest snapshot before this returns. A sole voter has elected itself, committed and
         applied its whole log when this returns; others apply the log as they hear from their leader.
         """
-        raise NotImplementedError
+        self._snapshot_ms = self._now_ms()
+        machine = self._load(None)
+        while machine.members.voter_ids == (self._settings.node_id,) and machine.is_voter and not self.is_leader:
+            if self._applier.failure is not None:
+                raise DirectoryRefused(f"the metadata cannot be read: {self._applier.failure.message}")
+            if self._outage is not None:
+                raise DirectoryRefused(f"the metadata cannot be written: {self._outage.message}")
+            await asyncio.sleep(0.0005)
+
+    def _load(self, remembered: HardState | None) -> RaftMachine:
+        """What is on disk becomes a machine. `remembered`: a newer term and vote than the disk took."""
+        settings = self._settings
+        loaded = self._store.open(settings.bootstrap)
+        recovered = loaded.recovered
+        if remembered is not None and remembered.term >= recovered.hard_state.term:
+            recovered.hard_state = remembered
+        if recovered.snapshot is not None and recovered.snapshot.end_offset > self._applier.offset:
+            assert loaded.content is not None, "a snapshot has content"
+            try:
+                self._applier.load_snapshot(recovered.snapshot, loaded.content)
+            except BrokerError as error:
+                raise DirectoryRefused(f"the metadata in {self._store.path} cannot be read: {error.message}") from error
+        machine_settings = MachineSettings(
+            node_id=settings.node_id,
+            directory_id=settings.directory_id,
+            election_timeout_ms=settings.election_timeout_ms,
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            request_timeout_ms=2 * settings.election_timeout_ms,
+        )
+        self._machine = machine = RaftMachine(machine_settings, recovered, self._random, self._now_ms())
+        self._outage = None
+        self._use_members(machine.members)
+        self._step(Tick())
+        return machine
 
     async def stop(self) -> None:
         """Hands over leadership if somebody else can have it, leaves a snapshot when it pays, closes the log."""
-        raise NotImplementedError
+        if self._is_stopping or not self._store.is_open:
+            return
+        machine = self._machine
+        if machine is not None and self._outage is None and machine.is_leader and len(machine.members.voters) > 1:
+            try:
+                await self.transfer_leadership(timeout_s=1.0)
+            except BrokerError as error:
+                logger.info("leadership was not handed over", reason=error.message)
+        self._is_stopping = True
+        self._outage = NotLeader(NOBODY, "The quorum is stopping.")
+        self._fail_proposals(self._outage)
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._links.close()
+        await self._syncer.drain()
+        await self._applier.stop()
+        if self._snapshot_task is not None:
+            await self._snapshot_task
+        try:
+            snapshots = self._store.snapshots
+            if self._applier.offset - (snapshots[-1].end_offset if snapshots else 0) >= RECORDS_FOR_SNAPSHOT_AT_STOP:
+                await self._write_snapshot()
+            self._store.close()
+        except (OSError, BrokerError) as error:
+            logger.warning("metadata was not closed cleanly", reason=str(error))
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
     @property
     def is_leader(self) -> bool:
         """Whether this node leads and has applied all that was committed before: whether it may decide."""
-        raise NotImplementedError
+        return self._told[2] and self._outage is None
 
     @property
     def leader_id(self) -> int:
         """Who leads as far as this node knows; -1 for nobody."""
-        raise NotImplementedError
+        return self._told[0]
 
     @property
     def term(self) -> int:
-        raise NotImplementedError
+        return 0 if self._machine is None else self._machine.term
 
     @property
     def members(self) -> MemberSet:
         """In force on this node, possibly not committed yet."""
-        raise NotImplementedError
+        return self._members
+
+    @property
+    def applied_offset(self) -> int:
+        """Everything below has gone into the state machine."""
+        return self._applier.offset
+
+    @property
+    def syncs(self) -> int:
+        """Syncs of the disk so far."""
+        return self._syncer.syncs
 
     def status(self) -> QuorumStatus:
-        raise NotImplementedError
+        assert self._machine is not None, "the quorum was started"
+        return describe(self._machine, self._now_ms())
 
-    # -- deciding ------------------------------------------------------------------------------------------------------
+    # -- proposing -----------------------------------------------------------------------------------------------------
 
     async def propose(self, records: Sequence[Message]) -> int:
         """Appends the records as one batch; returns the offset after them when they are committed and applied.
@@ -79,46 +234,251 @@ class Quorum:
         Proposals made without waiting for one another keep their order and share syncs and messages. Raises NotLeader
         (nothing written), LeadershipLost (fate unknown), QuorumBusy, StorageFailure.
         """
-        raise NotImplementedError
+        if self._outage is not None:
+            raise self._outage
+        if not self.is_leader:
+            raise NotLeader(self.leader_id)
+        data = build_metadata_batch(map(encode_metadata_record, records), self._wall_clock_ms())
+        if len(data) > RAFT_ENTRY_BYTES_MAX:
+            raise BrokerError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"A change of {len(data)} bytes is too large; {RAFT_ENTRY_BYTES_MAX} at a time.",
+            )
+        proposal = Proposal(-1, -1, records, asyncio.get_running_loop().create_future())
+        self._step(Propose(proposal, data, len(records)))
+        return await proposal.done
 
-    async def read_index(self) -> int:
-        """An offset such that a state that has applied it holds everything acknowledged anywhere before this call.
+    def _fail_proposals(self, error: BrokerError) -> None:
+        proposals, self._applier.proposals = self._applier.proposals, {}
+        for proposal in proposals.values():
+            if not proposal.done.done():
+                proposal.done.set_exception(error)
 
-        Leader only (NotLeader otherwise): it asks a majority whether it still leads.
-        """
-        raise NotImplementedError
+    # -- the machine ---------------------------------------------------------------------------------------------------
 
-    # -- members -------------------------------------------------------------------------------------------------------
+    def _now_ms(self) -> int:
+        return int(self._monotonic_s() * 1000)
 
-    async def add_learner(self, member: Member) -> None:
-        """From now on the member gets the log; returns when that is committed. A learner of the id is replaced."""
-        raise NotImplementedError
+    def _term_of(self, offset: int) -> int:
+        assert self._machine is not None, "the quorum was started"
+        return max(self._machine.log.term_before(offset), 0)
 
-    async def add_voter(self, member: Member, *, timeout_s: float = 30.0) -> None:
-        """Takes the node in as a learner if it is none yet, waits until it has caught up, makes it a voter.
+    def _step(self, event: Event) -> None:
+        """Feeds the machine and does what it wants done. What happens meanwhile waits its turn."""
+        self._events.append(event)
+        if self._is_stepping:
+            return
+        self._is_stepping = True
+        try:
+            while self._events:
+                self._run(self._events.popleft())
+        finally:
+            self._is_stepping = False
+        self._schedule()
 
-        Raises MembershipRefused (DUPLICATE_VOTER; REQUEST_TIMED_OUT when it does not catch up: it stays a learner).
-        """
-        raise NotImplementedError
+    def _run(self, event: Event) -> None:
+        if self._outage is not None and not self._is_stopping:
+            self._settle_unheard(event)
+            return
+        assert self._machine is not None, "the quorum was started"
+        try:
+            effects = self._machine.step(event, self._now_ms())
+        except DivergedLog as error:
+            assert isinstance(event, Receive), "only others can contradict this node"
+            logger.error("a member contradicts this node's metadata", peer=event.source_id, reason=str(error))
+            self._settle_unheard(event)
+            return
+        try:
+            for effect in effects:
+                self._perform(effect)
+        except StorageFailure as error:
+            self._storage_failed(error)
 
-    async def remove_member(self, node_id: int) -> None:
-        """Voter or learner; the leader too, which then hands over. MembershipRefused for one that is not there or the
-        last voter. Returns when committed."""
-        raise NotImplementedError
+    def _settle_unheard(self, event: Event) -> None:
+        """The machine will not see it: whoever waits must not wait for ever."""
+        if isinstance(event, Receive) and isinstance(event.reply_to, asyncio.Future) and not event.reply_to.done():
+            event.reply_to.set_exception(ConnectionError("the quorum takes no part at the moment"))
+        if isinstance(event, Propose) and isinstance(event.token, Proposal):
+            event.token.done.set_exception(self._outage or NotLeader(NOBODY))
 
-    async def transfer_leadership(self, node_id: int | None = None, *, timeout_s: float = 5.0) -> int:
-        """Makes another voter the leader (None: the one that is furthest); returns who leads then.
+    def _schedule(self) -> None:
+        if self._machine is None or self._is_stopping:
+            return
+        deadline_ms = self._machine.deadline_ms()
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                # A tick too early does no harm, and setting the timer anew for every message would cost more.
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        delay_s = max(0.0, deadline_ms / 1000 - self._monotonic_s())
+        self._timer = asyncio.get_running_loop().call_later(min(delay_s, 3600.0), self._tick)
 
-        Raises MembershipRefused when it did not come to be; this node then leads on.
-        """
-        raise NotImplementedError
+    def _tick(self) -> None:
+        self._timer = None
+        self._step(Tick())
+
+    def _persisted(self, write_id: int) -> None:
+        self._step(Persisted(write_id))
+
+    # -- effects -------------------------------------------------------------------------------------------------------
+
+    def _perform(self, effect: Effect) -> None:
+        assert self._machine is not None, "the quorum was started"
+        match effect:
+            case Persist():
+                self._store.write(effect, self._machine.members, self._settings.node_id)
+                self._syncer.request(effect.write_id)
+            case SendAppend():
+                batches = self._store.read_bytes(effect.prev_offset, effect.end_offset)
+                self._links.send(
+                    effect.destination, encode_append(self._peering.envelope_to(effect.destination), effect, batches)
+                )
+            case Send(destination, request):
+                self._links.send(destination, encode_message(self._peering.envelope_to(destination), request))
+            case Reply(reply_to, response):
+                assert isinstance(reply_to, asyncio.Future), "made by receive"
+                if not reply_to.done():
+                    reply_to.set_result(response)
+            case Committed(offset):
+                self._applier.advance(offset)
+            case Proposed(token, end_offset):
+                self._register(token, end_offset)
+            case Refused(Proposal() as proposal, code, text):
+                busy = QuorumBusy(text) if code != ErrorCode.NOT_CONTROLLER else NotLeader(self.leader_id, text)
+                proposal.done.set_exception(busy)
+            case Done() | Refused():
+                self._settle(effect)
+            case RoleChanged():
+                if not self._machine.is_leader:
+                    self._fail_proposals(LeadershipLost(effect.leader_id))
+                self._notify_leader()
+            case MembersChanged(members):
+                self._use_members(members)
+            case SendSnapshot():
+                self._send_snapshot(effect)
+            case StoreSnapshotPart(snapshot, position, data):
+                self._store.store_snapshot_part(snapshot, position, data)
+            case InstallSnapshot(snapshot):
+                self._install(snapshot)
+            case RefusedPeer(node_id, reason):
+                self._peering.note_refusal(node_id, reason)
+
+    def _register(self, token: object, end_offset: int) -> None:
+        assert isinstance(token, Proposal), "made by propose"
+        token.end_offset = end_offset
+        token.base_offset = end_offset - len(token.records)
+        self._applier.proposals[token.base_offset] = token
+
+    def _state_has_moved(self) -> None:
+        """A chunk was applied."""
+        self._notify_leader()
+        self._maybe_snapshot()
+
+    def _notify_leader(self) -> None:
+        machine = self._machine
+        assert machine is not None, "the quorum was started"
+        is_active = machine.is_active_leader and self._applier.offset >= machine.term_start_offset
+        told = (machine.leader_id, machine.term, is_active)
+        if told != self._told and (told[0] != self._told[0] or told[2] != self._told[2] or told[0] != NOBODY):
+            self._told = told
+            logger.info("quorum", leader=told[0], term=told[1], active=is_active)
+            self._state_machine.leader_changed(told[0], told[1], is_active=is_active)
+
+    def _use_members(self, members: MemberSet) -> None:
+        self._members = members
+        others = (member for member in members if member.node_id != self._settings.node_id)
+        self._transport.update_peers({member.node_id: Address(member.host, member.port) for member in others})
+
+    def _storage_failed(self, error: StorageFailure) -> None:
+        """What was not synced is given up, and this member with it; it comes back as after a crash."""
+        if self._outage is not None or self._is_stopping:
+            return
+        logger.error("metadata cannot be written", reason=error.message)
+        self._outage = error
+        self._fail_proposals(error)
+        self._fail_commands(error)
+        self._told = (NOBODY, self.term, False)
+        self._state_machine.leader_changed(NOBODY, self.term, is_active=False)
+        asyncio.get_running_loop().call_later(RETRY_AFTER_FAILURE_S, self._come_back)
+
+    def _come_back(self) -> None:
+        if self._is_stopping or self._machine is None:
+            return
+        if self._syncer.is_running:
+            asyncio.get_running_loop().call_later(RETRY_AFTER_FAILURE_S, self._come_back)
+            return
+        machine = self._machine
+        remembered = HardState(machine.term, machine.voted_for, machine.voted_directory)
+        try:
+            self._store.forget_unsynced()
+            self._load(remembered)
+        except (DirectoryRefused, StorageFailure, OSError) as error:
+            logger.error("metadata cannot be read again", reason=str(error))
+            asyncio.get_running_loop().call_later(RETRY_AFTER_FAILURE_S, self._come_back)
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def _send_snapshot(self, effect: SendSnapshot) -> None:
+        part = self._store.read_snapshot_part(effect.snapshot, effect.position)
+        if part is not None:
+            data, is_last = part
+            body = encode_snapshot_part(self._peering.envelope_to(effect.destination), effect, data, is_last=is_last)
+            self._links.send(effect.destination, body)
+
+    def _install(self, snapshot: SnapshotId) -> None:
+        try:
+            content = self._store.install_snapshot(snapshot)
+            self._applier.load_snapshot(snapshot, content)
+        except (DamagedSnapshot, BrokerError) as error:
+            if isinstance(error, StorageFailure):
+                raise
+            logger.error("the leader's snapshot cannot be used", offset=snapshot.end_offset, reason=str(error))
+            self._step(SnapshotRefused(snapshot))
+            return
+        logger.info("metadata snapshot installed", offset=snapshot.end_offset)
+        assert content.members is not None, "the store has looked"
+        self._step(SnapshotInstalled(snapshot, content.members))
+
+    def _maybe_snapshot(self) -> None:
+        settings, store = self._settings, self._store
+        interval_ms = settings.snapshot_interval_ms
+        is_due = store.bytes_since_snapshot >= settings.snapshot_after_bytes or (
+            interval_ms > 0 and self._now_ms() - self._snapshot_ms >= interval_ms
+        )
+        if is_due and self._snapshot_task is None and not self._is_stopping:
+            self._snapshot_task = asyncio.ensure_future(self._snapshot_beside())
+
+    async def _snapshot_beside(self) -> None:
+        try:
+            await self._write_snapshot()
+        except (OSError, BrokerError) as error:
+            logger.warning("metadata snapshot failed", reason=str(error))
+        finally:
+            self._snapshot_task = None
+            self._snapshot_ms = self._now_ms()
+
+    async def _write_snapshot(self) -> None:
+        machine = self._machine
+        assert machine is not None, "the quorum was started"
+        newest = machine.snapshot
+        if self._applier.offset > machine.commit_offset or (newest and newest.end_offset >= self._applier.offset):
+            return
+        bytes_before = self._store.bytes_since_snapshot
+        snapshot = await self._applier.take_snapshot(lambda offset: machine.configurations.at(offset).members)
+        newest = None if self._machine is None else self._machine.snapshot
+        if newest is None or newest.end_offset < snapshot.end_offset:
+            start = self._store.adopt_snapshot(snapshot, self._store.bytes_since_snapshot - bytes_before)
+            self._step(SnapshotTaken(snapshot, start))
 
     # -- the other members ---------------------------------------------------------------------------------------------
 
     async def receive(self, body: bytes) -> bytes:
         """Answers a request of another member (API key `RAFT_API_KEY`): `body` is what Transport.request was given.
 
-        Raises MalformedMessage for bytes that are none. Requests of one peer may overlap: call it for the next before
-        the last has answered, in the order they came.
+        Raises MalformedMessage for bytes that are none, ConnectionError while there can be no answer. Requests of one
+        peer may overlap: call it for the next before the last has answered, in the order they came.
         """
-        raise NotImplementedError
+        if self._outage is not None or self._is_stopping:
+            raise ConnectionError("the quorum takes no part at the moment")
+        return await self._peering.receive(body)

@@ -1,0 +1,140 @@
+"""From committed entries to the state machine, and from the state machine to snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+
+from tidelog.metadata.framing import decode_metadata_record, encode_metadata_record
+from tidelog.metadata.snapshot import decode_metadata_batch
+from tidelog.model.errors import BrokerError
+from tidelog.protocol.message import Message
+from tidelog.raft.core.members import MemberSet
+from tidelog.raft.core.messages import SnapshotId
+from tidelog.raft.snapshot_file import SnapshotContent
+from tidelog.raft.state_machine import StateMachine
+from tidelog.raft.store import QuorumStore
+from tidelog.telemetry.logs import get_logger
+
+CHUNK_BYTES = 256 * 1024
+"""Applied without giving others a turn."""
+
+RECORDS_FOR_SNAPSHOT_AT_STOP = 64
+"""Fewer records behind the last snapshot are replayed faster than a snapshot is written."""
+
+logger = get_logger("tidelog.raft")
+
+
+@dataclass(slots=True)
+class Proposal:
+    """Records of this node that wait for their commit."""
+
+    base_offset: int
+    end_offset: int
+    records: Sequence[Message]
+    done: asyncio.Future[int]
+
+
+class Applier:
+    """`offset`: everything below has been applied."""
+
+    def __init__(
+        self,
+        store: QuorumStore,
+        state_machine: StateMachine,
+        executor: Executor | None,
+        *,
+        term_of: Callable[[int], int],
+        applied: Callable[[], None],
+    ) -> None:
+        """`term_of` is the term of the entry that ends at an offset; `applied` is called after each chunk."""
+        self._store = store
+        self._machine = state_machine
+        self._executor = executor
+        self._term_of = term_of
+        self._applied = applied
+        self.offset = 0
+        self._commit_offset = 0
+        self.proposals: dict[int, Proposal] = {}
+        """By the offset they begin at."""
+        self._task: asyncio.Task[None] | None = None
+        self.failure: BrokerError | None = None
+        """What is committed cannot be read or understood: this node cannot go on."""
+
+    def load_snapshot(self, snapshot: SnapshotId, content: SnapshotContent) -> None:
+        """BrokerError when it holds records this version does not know."""
+        records = [decode_metadata_record(value) for value in content.values]
+        self._machine.load_snapshot(records, snapshot.end_offset, snapshot.term)
+        self.offset = self._commit_offset = snapshot.end_offset
+
+    def advance(self, commit_offset: int) -> None:
+        """More is committed. What is little is applied before this returns."""
+        self._commit_offset = max(self._commit_offset, commit_offset)
+        if self._task is None and self.failure is None:
+            self._apply_chunk()
+            if self.offset < self._commit_offset and self.failure is None:
+                self._task = asyncio.ensure_future(self._apply_all())
+
+    async def _apply_all(self) -> None:
+        while self.offset < self._commit_offset and self.failure is None:
+            await asyncio.sleep(0)
+            self._apply_chunk()
+        self._task = None
+
+    def _apply_chunk(self) -> None:
+        try:
+            applied_bytes = 0
+            while self.offset < self._commit_offset and applied_bytes < CHUNK_BYTES:
+                proposal = self.proposals.pop(self.offset, None)
+                if proposal is None:
+                    applied_bytes += self._apply_from_log()
+                else:
+                    self._apply_proposal(proposal)
+        except BrokerError as error:
+            logger.error("committed metadata cannot be read", offset=self.offset, reason=error.message)
+            self.failure = error
+        self._applied()
+
+    def _apply_proposal(self, proposal: Proposal) -> None:
+        """What this node proposed itself need not be read again."""
+        self._machine.apply(proposal.records, proposal.end_offset, self._term_of(proposal.end_offset))
+        self.offset = proposal.end_offset
+        if not proposal.done.done():
+            proposal.done.set_result(proposal.end_offset)
+
+    def _apply_from_log(self) -> int:
+        size = 0
+        for header, data in self._store.read_batches(self.offset, self._commit_offset, CHUNK_BYTES):
+            if header.next_offset > self._commit_offset or header.base_offset in self.proposals:
+                break
+            records = [decode_metadata_record(value) for value in decode_metadata_batch(data)]
+            if records:
+                self._machine.apply(records, header.next_offset, header.partition_leader_epoch)
+            self.offset = header.next_offset
+            size += len(data)
+        return size
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    async def take_snapshot(self, members_at: Callable[[int], MemberSet]) -> SnapshotId:
+        """Writes the state of now beside everything else; OSError or BrokerError when it cannot be written."""
+        records = self._machine.begin_snapshot()
+        snapshot = SnapshotId(self.offset, self._term_of(self.offset))
+        self._store.begin_snapshot()
+        write = partial(self._store.write_snapshot, snapshot, members_at(self.offset), _encode_all(records))
+        await asyncio.get_running_loop().run_in_executor(self._executor, write)
+        logger.info("metadata snapshot", offset=snapshot.end_offset)
+        return snapshot
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+def _encode_all(records: Callable[[], Iterable[Message]]) -> Iterator[bytes]:
+    for record in records():
+        yield encode_metadata_record(record)

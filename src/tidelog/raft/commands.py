@@ -1,0 +1,94 @@
+"""What can be asked of the leader beside proposals: reads, members, handing over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.raft.core.effects import Done, Refused
+from tidelog.raft.core.events import AddLearner, AddVoter, Event, ReadIndex, RemoveMember, Token, TransferLeadership
+from tidelog.raft.core.members import Member
+from tidelog.raft.errors import MembershipRefused, NotLeader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+POLL_S = 0.01
+
+
+class Commands:
+    """The half of `Quorum` that turns commands into events and their outcomes into results."""
+
+    _outage: BrokerError | None
+    _open_commands: set[asyncio.Future[int]]
+
+    if TYPE_CHECKING:
+
+        @property
+        def leader_id(self) -> int: ...
+
+        def _step(self, event: Event) -> None: ...
+
+    async def read_index(self) -> int:
+        """An offset such that a state that has applied it holds everything acknowledged anywhere before this call.
+
+        Leader only (NotLeader otherwise): it asks a majority whether it still leads.
+        """
+        return await self._command(ReadIndex)
+
+    async def add_learner(self, member: Member) -> None:
+        """From now on the member gets the log; returns when that is committed. A learner of the id is replaced."""
+        await self._command(lambda token: AddLearner(token, member))
+
+    async def add_voter(self, member: Member, *, timeout_s: float = 30.0) -> None:
+        """Takes the node in as a learner if it is none yet, waits until it has caught up, makes it a voter.
+
+        A voter of the id with another data directory loses its vote first. Raises MembershipRefused (DUPLICATE_VOTER;
+        REQUEST_TIMED_OUT when it does not catch up: it stays a learner).
+        """
+        await self._command(lambda token: AddVoter(token, member, int(timeout_s * 1000)))
+
+    async def remove_member(self, node_id: int) -> None:
+        """Voter or learner; the leader too, which then hands over. MembershipRefused for one that is not there or the
+        last voter. Returns when committed."""
+        await self._command(lambda token: RemoveMember(token, node_id))
+
+    async def transfer_leadership(self, node_id: int | None = None, *, timeout_s: float = 5.0) -> int:
+        """Makes another voter the leader (None: the one that is furthest); returns who leads then.
+
+        Raises MembershipRefused when it did not come to be; this node then leads on.
+        """
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        await self._command(lambda token: TransferLeadership(token, node_id))
+        while self.leader_id < 0 and asyncio.get_running_loop().time() < deadline_s:
+            await asyncio.sleep(POLL_S)
+        return self.leader_id
+
+    # -- outcomes ------------------------------------------------------------------------------------------------------
+
+    async def _command(self, event: Callable[[Token], Event]) -> int:
+        if self._outage is not None:
+            raise self._outage
+        token: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._open_commands.add(token)
+        token.add_done_callback(self._open_commands.discard)
+        self._step(event(token))
+        return await token
+
+    def _settle(self, effect: Done | Refused) -> None:
+        token = effect.token
+        assert isinstance(token, asyncio.Future), "made by a command"
+        if token.done():
+            return
+        if isinstance(effect, Done):
+            token.set_result(effect.offset)
+        elif effect.code == ErrorCode.NOT_CONTROLLER:
+            token.set_exception(NotLeader(self.leader_id, effect.text))
+        else:
+            token.set_exception(MembershipRefused(effect.code, effect.text))
+
+    def _fail_commands(self, error: BrokerError) -> None:
+        for token in list(self._open_commands):
+            if not token.done():
+                token.set_exception(error)

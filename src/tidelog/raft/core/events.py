@@ -1,0 +1,126 @@
+"""What happens to a member: the inputs of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidelog.raft.core.members import Member, MemberSet
+from tidelog.raft.core.messages import Message, SnapshotId
+
+ReplyTo = object
+"""Made by the shell for each request it hands in; comes back in the `Reply` effect."""
+
+Token = object
+"""Made by the shell for a command; comes back when the command is decided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receive:
+    """A message of another node of the same cluster."""
+
+    source_id: int
+    source_directory: bytes
+    destination_directory: bytes
+    """Whom the sender took this node for."""
+    message: Message
+    reply_to: ReplyTo = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Nothing but time has passed: due at `deadline_ms`, harmless at any other moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Persisted:
+    """This write and all before it are on disk."""
+
+    write_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """A request to this member got no response, so whatever was sent behind it may be lost too."""
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    token: Token
+    data: bytes
+    """A batch that has no offset yet."""
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddLearner:
+    token: Token
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class AddVoter:
+    """The member becomes a learner first (unless it is one), and a voter as soon as it has caught up."""
+
+    token: Token
+    member: Member
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    token: Token
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransferLeadership:
+    token: Token
+    target_id: int | None
+    """None: whoever is furthest."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadIndex:
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTaken:
+    """A snapshot of the applied state is on disk; the log may begin later now."""
+
+    snapshot: SnapshotId
+    log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInstalled:
+    """The leader's snapshot is on disk and has taken the place of the log."""
+
+    snapshot: SnapshotId
+    members: MemberSet
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRefused:
+    """What the leader sent is no snapshot that can be read."""
+
+    snapshot: SnapshotId
+
+
+Event = (
+    Receive
+    | Tick
+    | Persisted
+    | Unreachable
+    | Propose
+    | AddLearner
+    | AddVoter
+    | RemoveMember
+    | TransferLeadership
+    | ReadIndex
+    | SnapshotTaken
+    | SnapshotInstalled
+    | SnapshotRefused
+)

@@ -1,0 +1,50 @@
+"""Requests on their way to the other members, bounded in number, each ending in a response or in silence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+from tidelog.protocol.private_apis import RAFT_API_KEY
+from tidelog.raft.codec import RAFT_VERSION
+from tidelog.raft.core.members import Member
+from tidelog.raft.transport import Transport
+
+REQUESTS_PER_PEER_MAX = 64
+
+
+class Links:
+    def __init__(
+        self, transport: Transport, answered: Callable[[int, bytes], None], unreachable: Callable[[int], None]
+    ) -> None:
+        self._transport = transport
+        self._answered = answered
+        self._unreachable = unreachable
+        self._under_way: Counter[int] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, destination: Member, body: bytes) -> None:
+        """A request too many is dropped, as a network would."""
+        node_id = destination.node_id
+        if self._under_way[node_id] >= REQUESTS_PER_PEER_MAX:
+            return
+        self._under_way[node_id] += 1
+        task = asyncio.ensure_future(self._request(node_id, body))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _request(self, node_id: int, body: bytes) -> None:
+        try:
+            answer = await self._transport.request(node_id, RAFT_API_KEY, RAFT_VERSION, body)
+        except (OSError, TimeoutError):
+            self._unreachable(node_id)
+        else:
+            self._answered(node_id, answer)
+        finally:
+            self._under_way[node_id] -= 1
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

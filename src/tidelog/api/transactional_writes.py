@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 from tidelog.api.context import RequestContext
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.records.batch import HEADER_SIZE, decode_header
+from tidelog.records.batch import (
+    ATTRIBUTES_POSITION,
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_POSITION,
+    TRANSACTIONAL_MASK,
+    decode_header,
+)
 from tidelog.transactions.core.messages import AddPartitions
 
 if TYPE_CHECKING:
@@ -34,6 +41,20 @@ _RETRIABLE = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+
+
+def has_transactional_batch(topics: Sequence[ProducedTopic]) -> bool:
+    """Whether any batch of a produce says that it belongs to a transaction; nothing of it is checked yet."""
+    for _, _, batches in topics:
+        for _, records in batches:
+            if (
+                records is not None
+                and len(records) >= HEADER_SIZE
+                and records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_MASK
+                and records[MAGIC_POSITION] == MAGIC
+            ):
+                return True
+    return False
 
 
 def check_produce(

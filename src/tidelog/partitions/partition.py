@@ -16,7 +16,7 @@ from tidelog.model.ids import TopicPartition
 from tidelog.partitions.core.leader import LeaderState
 from tidelog.partitions.flushing import Flushing, TimedExecutor
 from tidelog.partitions.rules import produce_rules
-from tidelog.records.batch import TRANSACTIONAL_MASK, decode_header
+from tidelog.records.batch import decode_header
 from tidelog.records.validation import prepare_produced
 from tidelog.storage.log import AppendResult, Log
 from tidelog.storage.region import LogRegion
@@ -132,11 +132,10 @@ class Partition:
         acks: int,
         api_version: int,
         now_ms: int,
-        transactional: bool = False,
     ) -> AppendResult:
         """Checks a produced batch and appends it. Raises BrokerError with the code the producer is to see.
 
-        `transactional`: the batch may be part of a transaction, because someone has made sure that it is.
+        Whether a transactional batch is in a transaction is asked before, of the transaction coordinator.
         """
         if self.failure is not None:
             raise self.failure
@@ -144,8 +143,6 @@ class Partition:
         if acks == -1 and not leader.has_enough_in_sync(self._config.min_insync_replicas):
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
         validated, header = prepare_produced(records, self._rules, produce_version=api_version, now_ms=now_ms)
-        if header.attributes & TRANSACTIONAL_MASK and not transactional:
-            raise BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         result = self.log.append_as_leader(validated, header, leader.leader_epoch, now_ms)
         if not result.duplicate:
             metrics = self.metrics

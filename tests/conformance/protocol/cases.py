@@ -60,9 +60,15 @@ class Case(NamedTuple):
 Builder = Callable[[World, int], Message]
 
 
-def produce(topic: str, records: bytes, *, partition: int = 0, acks: int = -1) -> Builder:
+def produce(
+    topic: str, records: bytes, *, partition: int = 0, acks: int = -1, beside: tuple[int, bytes] | None = None
+) -> Builder:
+    """`beside`: partition and records of a second part."""
+
     def build(world: World, version: int) -> Message:
         data = [PartitionProduceData(index=partition, records=records)]
+        if beside is not None:
+            data.append(PartitionProduceData(index=beside[0], records=beside[1]))
         if version >= 13:
             named = TopicProduceData(topic_id=world.topic_ids.get(topic, UNKNOWN_ID), partition_data=data)
         else:
@@ -255,6 +261,15 @@ BAD_CASES = (
     Case("produce-unknown-codec", produce(TOPIC, batch(0, attributes=7)), PRODUCE, True),
     Case("produce-control-batch", produce(TOPIC, batch(0, attributes=0x20)), PRODUCE, True),
     Case("produce-transactional-without-id", produce(TOPIC, batch(0, attributes=0x10)), PRODUCE, True),
+    Case("produce-transactional-nowhere", produce(UNKNOWN_TOPIC, batch(0, attributes=0x10)), PRODUCE, True),
+    Case("produce-transactional-wrong-crc", produce(TOPIC, batch(0, attributes=0x10, crc_error=1)), PRODUCE, True),
+    Case("produce-transactional-unanswered", produce(TOPIC, batch(0, attributes=0x10), acks=0), PRODUCE, True),
+    Case(
+        "produce-transactional-beside",
+        produce(TOPIC, batch(0), beside=(1, batch(0, attributes=0x10, producer_id=9, base_sequence=0))),
+        PRODUCE,
+        True,
+    ),
     Case("produce-sequence-without-producer", produce(TOPIC, batch(0, base_sequence=4)), PRODUCE, True),
     Case("produce-unknown-producer-epoch", produce(TOPIC, batch(0, producer_id=77, base_sequence=4)), PRODUCE, True),
     Case("produce-magic-0", produce(TOPIC, batch(0, magic=0)), PRODUCE, True),

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.api.context import RequestContext
-from tidelog.api.transactional_writes import check_produce
+from tidelog.api.transactional_writes import check_produce, has_transactional_batch
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply
@@ -31,6 +31,8 @@ _going_on: set[asyncio.Task[None]] = set()
 def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> Buffers | PendingReply | None:
     transactional_id, acks, timeout_ms, topics = decode_produce(frame, position, context.version)
     if transactional_id is None:
+        if has_transactional_batch(topics):
+            return _refuse_all(context, acks, topics, BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         return _append(context, acks, timeout_ms, topics, None)
     refused = check_produce(context, transactional_id, topics)
     if isinstance(refused, Coroutine):
@@ -66,9 +68,7 @@ def _append(
                     )
                 if refused and partition.topic_partition in refused:
                     raise refused[partition.topic_partition]
-                appended = partition.append(
-                    records, acks=acks, api_version=version, now_ms=now_ms, transactional=refused is not None
-                )
+                appended = partition.append(records, acks=acks, api_version=version, now_ms=now_ms)
                 result = PartitionResult(
                     index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset
                 )
@@ -82,12 +82,27 @@ def _append(
         answer.append((name, topic_id, results))
     if acks == 0:
         if has_error:
-            # The producer reads no answer: a closed connection is the only way to tell it, and Kafka's.
-            raise CloseConnection("error", "a produce with acks=0 could not be appended")
+            raise _unanswerable()
         return None
     if uncommitted:
         return _reply_when_committed(context, answer, uncommitted, timeout_ms)
     return [encode_produce_response(version, answer)]
+
+
+def _refuse_all(context: RequestContext, acks: int, topics: Sequence[ProducedTopic], error: BrokerError) -> Buffers:
+    """Nothing is appended, not even where nothing is wrong."""
+    context.services.metrics.api(context.api_key, "Produce").count_error(error.code)
+    if acks == 0:
+        raise _unanswerable()
+    answer: list[TopicResult] = [
+        (name, topic_id, [_refusal(index, error, None) for index, _ in batches]) for name, topic_id, batches in topics
+    ]
+    return [encode_produce_response(context.version, answer)]
+
+
+def _unanswerable() -> CloseConnection:
+    """The producer reads no answer: a closed connection is the only way to tell it of an error, and Kafka's."""
+    return CloseConnection("error", "a produce with acks=0 could not be appended")
 
 
 def _refusal(index: int, error: BrokerError, partition: Partition | None) -> PartitionResult:

@@ -1,7 +1,8 @@
 """The shards of a coordinator: one hosted core per partition of its internal topic that this node leads.
 
-A shard is loaded when the node starts or comes to lead its partition. Until it is, everything it is asked answers
-COORDINATOR_LOAD_IN_PROGRESS, and what lives on partitions led elsewhere NOT_COORDINATOR.
+The metadata says who leads: a node that comes to lead a partition loads its shard by replay; one that no longer does,
+or does so in a new term, drops it. Until a shard is loaded everything it is asked answers COORDINATOR_LOAD_IN_PROGRESS,
+and what lives on partitions led elsewhere NOT_COORDINATOR.
 """
 
 from __future__ import annotations
@@ -19,35 +20,43 @@ from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from tidelog.metadata.delta import MetadataDelta
+    from tidelog.metadata.image import MetadataImage
 
 logger = get_logger("tidelog.coordination")
 
 C = TypeVar("C", bound=CoordinatorCore)
 OpenLog = Callable[[int], CoordinatorLog | None]
-"""The log of a partition of the internal topic, or None when this node does not lead it."""
+"""The log of a partition of the internal topic; None while this node does not have it."""
 
 
 class Shards(Generic[C]):
     def __init__(
         self,
         topic: str,
+        node_id: int,
         new_core: Callable[[], C],
         *,
+        image: MetadataImage,
         open_log: OpenLog,
-        count_partitions: Callable[[], int],
         create_topic: Callable[[], Awaitable[object]],
         on_loaded: Callable[[int, CoreHost[C]], None] = lambda _partition, _shard: None,
         commit_timeout_ms: int = 5000,
     ) -> None:
-        """`count_partitions` gives 0 while the topic does not exist; `create_topic` brings it about."""
+        """`create_topic` brings the topic about; the metadata tells of it."""
         self.topic = topic
+        self.image = image
+        self._node_id = node_id
         self._new_core = new_core
         self._open_log = open_log
-        self._count_partitions = count_partitions
         self._create_topic = create_topic
         self._on_loaded = on_loaded
         self._commit_timeout_ms = commit_timeout_ms
+        self._topic_id: bytes | None = None
+        self._partition_count = 0
+        """0 while the topic does not exist."""
         self._shards: dict[int, CoreHost[C]] = {}
+        self._leader_epochs: dict[int, int] = {}
+        """The term of every shard: in another one somebody else may have written to its log."""
         self._loading: set[asyncio.Task[None]] = set()
         self._creating: asyncio.Task[None] | None = None
 
@@ -56,6 +65,10 @@ class Shards(Generic[C]):
         for partition, shard in list(self._shards.items()):
             if shard.state is HostState.ACTIVE:
                 yield partition, shard
+
+    def cores(self) -> list[C]:
+        """Of all shards, those that are still loading among them."""
+        return [shard.core for shard in self._shards.values() if shard.state is not HostState.CLOSED]
 
     @property
     def is_loading(self) -> bool:
@@ -75,59 +88,82 @@ class Shards(Generic[C]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def refresh(self) -> None:
-        """The partitions this node leads may have changed: take on those that came, let go of those that went."""
-        count = self._count_partitions()
-        for partition in [p for p in self._shards if p >= count or self._open_log(p) is None]:
-            self._shards.pop(partition).unload()
-        for partition in range(count):
-            shard = self._shards.get(partition)
-            if shard is None or shard.state is HostState.CLOSED:
-                self._take_on(partition)
+    def start(self) -> None:
+        """Begins to load every shard that this node leads; returns at once."""
+        self._follow_leaders()
 
-    def metadata_changed(self, delta: MetadataDelta) -> None:
+    def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Comes after the partitions were told, which have by then what the image says."""
+        self.image = image
         if self.topic in delta.partitions_changed or any(
             topic.name == self.topic for topic in (*delta.topics_created, *delta.topics_deleted)
         ):
-            self.refresh()
+            self._follow_leaders()
+
+    def _follow_leaders(self) -> None:
+        topic = self.image.topics.get(self.topic)
+        states = {} if topic is None else topic.partitions
+        is_another_topic = topic is None or topic.topic_id != self._topic_id
+        for partition in list(self._shards):
+            state = states.get(partition)
+            if (
+                is_another_topic
+                or state is None
+                or state.leader != self._node_id
+                or state.leader_epoch != self._leader_epochs[partition]
+            ):
+                self._resign(partition)
+        self._topic_id = None if topic is None else topic.topic_id
+        self._partition_count = len(states)
+        for partition in states:
+            shard = self._shards.get(partition)
+            if shard is None or shard.state is HostState.CLOSED:
+                self._maybe_take_on(partition)
+
+    def _resign(self, partition: int) -> None:
+        del self._leader_epochs[partition]
+        self._shards.pop(partition).unload()
 
     async def partition_of(self, key: str) -> int:
         """The partition that holds `key`; creates the topic for the first key ever."""
-        count = self._count_partitions()
-        if count == 0:
+        if self._partition_count == 0:
             if self._creating is None or self._creating.done():
                 self._creating = asyncio.ensure_future(self._create())
             await asyncio.shield(self._creating)
-            count = self._count_partitions()
-            if count == 0:
+            if self._partition_count == 0:
                 raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return coordinator_partition(key, count)
+        return coordinator_partition(key, self._partition_count)
 
     async def _create(self) -> None:
         await self._create_topic()
-        self.refresh()
+        self._follow_leaders()
 
     def find(self, key: str) -> tuple[int, CoreHost[C]]:
         """Partition and shard of `key`; NOT_COORDINATOR when it is not here."""
-        count = self._count_partitions()
-        if count == 0:
+        if self._partition_count == 0:
             raise BrokerError(ErrorCode.NOT_COORDINATOR)
-        partition = coordinator_partition(key, count)
+        partition = coordinator_partition(key, self._partition_count)
         return partition, self.at(partition)
 
     def at(self, partition: int) -> CoreHost[C]:
-        shard = self._shards.get(partition) or self._take_on(partition)
+        shard = self._shards.get(partition) or self._maybe_take_on(partition)
         if shard is None:
             raise BrokerError(ErrorCode.NOT_COORDINATOR)
         return shard
 
-    def _take_on(self, partition: int) -> CoreHost[C] | None:
+    def _maybe_take_on(self, partition: int) -> CoreHost[C] | None:
+        """The shard of a partition that this node leads, from now on; None for others."""
+        topic = self.image.topics.get(self.topic)
+        state = None if topic is None else topic.partitions.get(partition)
+        if state is None or state.leader != self._node_id:
+            return None
         log = self._open_log(partition)
         if log is None:
             return None
         name = f"{self.topic}-{partition}"
         shard = CoreHost(self._new_core(), log, name=name, commit_timeout_ms=self._commit_timeout_ms)
         self._shards[partition] = shard
+        self._leader_epochs[partition] = state.leader_epoch
         if log.is_empty:
             shard.activate()
         else:

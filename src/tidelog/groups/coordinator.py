@@ -14,8 +14,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidelog.coordination.host import CoreHost, HostState
-from tidelog.coordination.log import CoordinatorLog, Marker
-from tidelog.coordination.partitioning import OFFSETS_TOPIC, coordinator_partition
+from tidelog.coordination.log import Marker
+from tidelog.coordination.partitioning import OFFSETS_TOPIC
+from tidelog.coordination.shards import OpenLog, Shards
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, DescribedConsumerGroup, HeartbeatReply
 from tidelog.groups.core.messages import (
     Commit,
@@ -36,7 +37,6 @@ from tidelog.groups.core.offsets import FetchedTopic
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.shard import GroupShard
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import GroupSample
 
 if TYPE_CHECKING:
@@ -44,11 +44,7 @@ if TYPE_CHECKING:
     from tidelog.metadata.delta import MetadataDelta
     from tidelog.metadata.image import MetadataImage
 
-logger = get_logger("tidelog.groups")
-
 Shard = CoreHost[GroupShard]
-OpenLog = Callable[[int], CoordinatorLog | None]
-"""The log of a partition of the offsets topic, or None when this node does not lead it."""
 
 
 class GroupCoordinator:
@@ -56,130 +52,68 @@ class GroupCoordinator:
         self,
         config: BrokerConfig,
         *,
-        open_log: OpenLog,
-        count_partitions: Callable[[], int],
-        create_topic: Callable[[], Awaitable[object]],
         image: MetadataImage,
+        open_log: OpenLog,
+        create_topic: Callable[[], Awaitable[object]],
     ) -> None:
-        """`count_partitions` gives 0 while the offsets topic does not exist; `create_topic` brings it about."""
         self.settings = GroupSettings.from_config(config)
-        self._commit_timeout_ms = config.offsets_commit_timeout_ms
-        self._open_log = open_log
-        self._count_partitions = count_partitions
-        self._create_topic = create_topic
-        self._image = image
-        self._shards: dict[int, Shard] = {}
-        self._loading: set[asyncio.Task[None]] = set()
+        self._shards: Shards[GroupShard] = Shards(
+            OFFSETS_TOPIC,
+            config.node_id,
+            self._new_core,
+            image=image,
+            open_log=open_log,
+            create_topic=create_topic,
+            commit_timeout_ms=config.offsets_commit_timeout_ms,
+        )
         self._cleaning: set[asyncio.Task[None]] = set()
-        self._creating: asyncio.Task[None] | None = None
+
+    def _new_core(self) -> GroupShard:
+        core = GroupShard(self.settings)
+        core.consumers.image = self._shards.image
+        return core
 
     # -- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begins to load every shard this node leads; returns at once."""
-        self.refresh()
+        self._shards.start()
 
     async def stop(self) -> None:
-        for shard in self._shards.values():
-            shard.unload()
-        self._shards.clear()
-        tasks = [*self._loading, *self._cleaning, *([self._creating] if self._creating is not None else [])]
-        for task in tasks:
+        await self._shards.stop()
+        for task in self._cleaning:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._cleaning, return_exceptions=True)
 
     async def loaded(self) -> None:
         """Returns when no shard is loading any more."""
-        while self._loading:
-            await asyncio.wait(self._loading)
-
-    def refresh(self) -> None:
-        """The partitions this node leads may have changed: take on those that came, let go of those that went."""
-        count = self._count_partitions()
-        for partition in [p for p in self._shards if p >= count or self._open_log(p) is None]:
-            self._shards.pop(partition).unload()
-        for partition in range(count):
-            shard = self._shards.get(partition)
-            if shard is None or shard.state is HostState.CLOSED:
-                self._take_on(partition)
+        await self._shards.loaded()
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Subscribed after the partitions, which have by then what the image says."""
-        self._image = image
         changed = {topic.name for topic in (*delta.topics_created, *delta.topics_deleted)}
         changed.update(delta.partitions_changed)
-        for shard in self._shards.values():
-            shard.core.consumers.change_metadata(image, changed)
-        if any(topic.name == OFFSETS_TOPIC for topic in (*delta.topics_created, *delta.topics_deleted)) or (
-            OFFSETS_TOPIC in delta.partitions_changed
-        ):
-            self.refresh()
+        for core in self._shards.cores():
+            core.consumers.change_metadata(image, changed)
+        self._shards.metadata_changed(image, delta)
         deleted = {topic.name for topic in delta.topics_deleted} - {OFFSETS_TOPIC}
-        if deleted and self._shards:
+        if deleted:
             task = asyncio.ensure_future(self.topics_deleted(deleted))
             self._cleaning.add(task)
             task.add_done_callback(self._cleaning.discard)
 
-    def _take_on(self, partition: int) -> Shard | None:
-        log = self._open_log(partition)
-        if log is None:
-            return None
-        name = f"{OFFSETS_TOPIC}-{partition}"
-        shard = CoreHost(GroupShard(self.settings), log, name=name, commit_timeout_ms=self._commit_timeout_ms)
-        shard.core.consumers.image = self._image
-        self._shards[partition] = shard
-        if log.is_empty:
-            shard.activate()
-        else:
-            task = asyncio.ensure_future(self._load(shard, name))
-            self._loading.add(task)
-            task.add_done_callback(self._loading.discard)
-        return shard
-
-    async def _load(self, shard: Shard, name: str) -> None:
-        try:
-            replayed = await shard.load()
-        except Exception:
-            # What cannot be read must not be served as if it were empty.
-            logger.exception("groups not loaded", partition=name)
-            shard.unload()
-            return
-        logger.info("groups loaded", partition=name, records=replayed, groups=len(shard.core.groups))
-
     async def topics_deleted(self, topics: Collection[str]) -> None:
         """Offsets of deleted topics go; what cannot be written now is caught up on by expiry."""
-        for shard in list(self._shards.values()):
-            if shard.state is HostState.ACTIVE:
-                with suppress(BrokerError):
-                    await shard.execute(shard.core.decide_topics_deleted, topics)
-
-    # -- finding -----------------------------------------------------------------------------------------------------
+        for _, shard in self._shards.active():
+            with suppress(BrokerError):
+                await shard.execute(shard.core.decide_topics_deleted, topics)
 
     async def partition_of(self, group_id: str) -> int:
         """The partition of the offsets topic that holds the group; creates the topic for the first group ever."""
-        count = self._count_partitions()
-        if count == 0:
-            if self._creating is None or self._creating.done():
-                self._creating = asyncio.ensure_future(self._create())
-            await asyncio.shield(self._creating)
-            count = self._count_partitions()
-            if count == 0:
-                raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return coordinator_partition(group_id, count)
-
-    async def _create(self) -> None:
-        await self._create_topic()
-        self.refresh()
+        return await self._shards.partition_of(group_id)
 
     def _shard_of(self, group_id: str) -> Shard:
-        count = self._count_partitions()
-        if count == 0:
-            raise BrokerError(ErrorCode.NOT_COORDINATOR)
-        partition = coordinator_partition(group_id, count)
-        shard = self._shards.get(partition) or self._take_on(partition)
-        if shard is None:
-            raise BrokerError(ErrorCode.NOT_COORDINATOR)
-        return shard
+        return self._shards.find(group_id)[1]
 
     # -- membership --------------------------------------------------------------------------------------------------
 
@@ -241,10 +175,7 @@ class GroupCoordinator:
 
     def end_transaction(self, partition: int, marker: Marker) -> Awaitable[None] | None:
         """Writes the end of a producer's transaction to a partition of the offsets topic and settles its offsets."""
-        shard = self._shards.get(partition) or self._take_on(partition)
-        if shard is None:
-            raise BrokerError(ErrorCode.NOT_COORDINATOR)
-        return shard.end_transaction(marker)
+        return self._shards.at(partition).end_transaction(marker)
 
     def fetch_offsets(self, request: FetchOffsets) -> tuple[list[FetchedTopic], Awaitable[None] | None]:
         shard = self._shard_of(request.group_id)
@@ -258,11 +189,12 @@ class GroupCoordinator:
     # -- administration ----------------------------------------------------------------------------------------------
 
     async def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
+        if self._shards.is_loading:
+            raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         listed: list[ListedGroup] = []
-        for shard in list(self._shards.values()):
-            if shard.state is not HostState.CLOSED:
-                groups = await shard.execute(shard.core.list_groups, (states, types))
-                listed += groups
+        for _, shard in self._shards.active():
+            groups = await shard.execute(shard.core.list_groups, (states, types))
+            listed += groups
         return listed
 
     async def describe_groups(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
@@ -302,16 +234,16 @@ class GroupCoordinator:
 
     def sample_groups(self) -> Iterator[GroupSample]:
         """Every group of this node as it stands, for metrics."""
-        for shard in self._shards.values():
-            for group in shard.core.groups.values():
+        for core in self._shards.cores():
+            for group in core.groups.values():
                 yield GroupSample(group.group_id, group.state.value, group.generation, len(group.members))
-            for consumers in shard.core.consumers.groups.values():
+            for consumers in core.consumers.groups.values():
                 yield GroupSample(consumers.group_id, consumers.state.value, consumers.epoch, len(consumers.members))
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
         """Group, topic, partition and offset of every commit that stands."""
-        for shard in self._shards.values():
-            store = shard.core.offsets
+        for core in self._shards.cores():
+            store = core.offsets
             for group_id in store.group_ids():
                 for topic, by_partition in store.of_group(group_id).items():
                     for partition, committed in by_partition.items():

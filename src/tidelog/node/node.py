@@ -205,10 +205,9 @@ class Node:
     def _new_group_coordinator(self, controller: Controller, table: PartitionTable) -> GroupCoordinator:
         return GroupCoordinator(
             self.config,
-            open_log=partial(_open_log, table, OFFSETS_TOPIC),
-            count_partitions=partial(_count_partitions, controller, OFFSETS_TOPIC),
-            create_topic=lambda: controller.ensure_topic(OFFSETS_TOPIC),
             image=controller.image,
+            open_log=partial(_open_log, table, OFFSETS_TOPIC),
+            create_topic=lambda: controller.ensure_topic(OFFSETS_TOPIC),
         )
 
     def _new_transaction_coordinator(
@@ -216,8 +215,8 @@ class Node:
     ) -> TransactionCoordinator:
         return TransactionCoordinator(
             self.config,
+            image=controller.image,
             open_log=partial(_open_log, table, TRANSACTIONS_TOPIC),
-            count_partitions=partial(_count_partitions, controller, TRANSACTIONS_TOPIC),
             create_topic=lambda: controller.ensure_topic(TRANSACTIONS_TOPIC),
             coordinator_epoch=lambda index: table.require(TRANSACTIONS_TOPIC, index).leader_epoch,
             next_producer_id=producer_ids.next_id,
@@ -300,8 +299,3 @@ class Node:
 def _open_log(table: PartitionTable, topic: str, index: int) -> PartitionLog | None:
     partition = table.find_partition(topic, index)
     return None if partition is None else PartitionLog(partition)
-
-
-def _count_partitions(controller: Controller, topic: str) -> int:
-    image = controller.image.topics.get(topic)
-    return 0 if image is None else len(image.partitions)

@@ -45,8 +45,8 @@ class TransactionCoordinator:
         self,
         config: BrokerConfig,
         *,
+        image: MetadataImage,
         open_log: OpenLog,
-        count_partitions: Callable[[], int],
         create_topic: Callable[[], Awaitable[object]],
         coordinator_epoch: Callable[[int], int],
         next_producer_id: Callable[[], Awaitable[int]],
@@ -59,9 +59,10 @@ class TransactionCoordinator:
         self._markers = markers
         self._shards: Shards[TransactionShard] = Shards(
             TRANSACTIONS_TOPIC,
+            config.node_id,
             lambda: TransactionShard(self.settings),
+            image=image,
             open_log=open_log,
-            count_partitions=count_partitions,
             create_topic=create_topic,
             on_loaded=self._resume,
         )
@@ -73,7 +74,7 @@ class TransactionCoordinator:
 
     def start(self) -> None:
         """Begins to load every shard this node leads; returns at once."""
-        self._shards.refresh()
+        self._shards.start()
         self._rounds = [
             asyncio.ensure_future(self._every(self.settings.abort_interval_ms, self.abort_timed_out)),
             asyncio.ensure_future(self._every(self.settings.expiry_interval_ms, self.expire_ids)),
@@ -89,9 +90,9 @@ class TransactionCoordinator:
     async def loaded(self) -> None:
         await self._shards.loaded()
 
-    def metadata_changed(self, _image: MetadataImage, delta: MetadataDelta) -> None:
+    def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Subscribed after the partitions, which have by then what the image says."""
-        self._shards.metadata_changed(delta)
+        self._shards.metadata_changed(image, delta)
 
     def _resume(self, partition: int, shard: Shard) -> None:
         """A shard was loaded: outcomes that were decided before a crash are seen through."""

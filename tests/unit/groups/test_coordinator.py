@@ -9,6 +9,7 @@ import pytest
 from tests.unit.coordination.memory_log import MemoryLog
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.coordination.log import Marker
 from tidelog.coordination.partitioning import OFFSETS_TOPIC, coordinator_partition, java_string_hash
 from tidelog.groups.coordinator import GroupCoordinator
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat
@@ -26,11 +27,12 @@ from tidelog.groups.core.messages import (
     Synced,
 )
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import MetadataImage, TopicImage
+from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode
 
 pytestmark = pytest.mark.anyio
 NONE = ErrorCode.NONE
+NODE_ID, OTHER_NODE = 1, 2
 TWO_GROUPS_OF_DIFFERENT_PARTITIONS = ("b", "c")
 
 
@@ -40,29 +42,51 @@ def anyio_backend() -> str:
 
 
 class OffsetsTopic:
-    """The partitions of the offsets topic as a node would have them."""
+    """The partitions of the offsets topic as a node would have them, and the metadata that tells of them."""
 
-    def __init__(self, partitions: int = 0, *, leads: bool = True) -> None:
+    def __init__(self, partitions: int = 0, *, leader: int = NODE_ID) -> None:
         self.logs = [MemoryLog() for _ in range(partitions)]
-        self.leads = leads
+        self.leader = leader
+        self.leader_epoch = 0
         self.created = 0
+        self.followers: list[GroupCoordinator] = []
 
-    def open(self, partition: int) -> MemoryLog | None:
-        return self.logs[partition] if self.leads else None
+    def image(self) -> MetadataImage:
+        state = PartitionState(self.leader, self.leader_epoch, 0, (self.leader,), (self.leader,))
+        topic = TopicImage(OFFSETS_TOPIC, bytes(16), dict.fromkeys(range(len(self.logs)), state), {})
+        return MetadataImage(topics={OFFSETS_TOPIC: topic} if self.logs else {})
+
+    def changed(self) -> None:
+        """The metadata tells of the topic as it is now."""
+        delta = MetadataDelta()
+        delta.partitions_changed[OFFSETS_TOPIC] = set(range(len(self.logs)))
+        for coordinator in self.followers:
+            coordinator.metadata_changed(self.image(), delta)
+
+    def lead(self, leader: int) -> None:
+        self.leader = leader
+        self.leader_epoch += 1
+        self.changed()
 
     async def create(self) -> None:
         self.created += 1
         await asyncio.sleep(0)
         self.logs = [MemoryLog() for _ in range(4)]
+        self.changed()
 
     def coordinator(self, config: BrokerConfig | None = None) -> GroupCoordinator:
-        return GroupCoordinator(
-            config or BrokerConfig(group_initial_rebalance_delay_ms=0),
-            open_log=self.open,
-            count_partitions=lambda: len(self.logs),
+        coordinator = GroupCoordinator(
+            config or BrokerConfig(node_id=NODE_ID, group_initial_rebalance_delay_ms=0),
+            image=self.image(),
+            open_log=self.logs_at,
             create_topic=self.create,
-            image=MetadataImage(),
         )
+        self.followers.append(coordinator)
+        return coordinator
+
+    def logs_at(self, partition: int) -> MemoryLog:
+        """This node has a replica of every partition, whoever leads it."""
+        return self.logs[partition]
 
 
 def join_request(group: str = "g", member_id: str = "", session_ms: int = 10_000) -> Join:
@@ -175,21 +199,61 @@ async def test_a_restart_loads_every_shard() -> None:
 
 
 async def test_a_partition_led_elsewhere_is_not_coordinated_here() -> None:
-    topic = OffsetsTopic(4, leads=False)
+    topic = OffsetsTopic(4, leader=OTHER_NODE)
     coordinator = topic.coordinator()
     coordinator.start()
     assert await code_of(lambda: coordinator.commit_offsets(commit_request("g", 1))) is ErrorCode.NOT_COORDINATOR
-    topic.leads = True
-    coordinator.refresh()
-    assert coordinator.commit_offsets(commit_request("g", 1)) == ([NONE], None)
-    parked = asyncio.ensure_future(coordinator.join(join_request()._replace(requires_known_member_id=False)))
-    topic.leads = False
-    await asyncio.sleep(0)
-    coordinator.refresh()
-    assert (await parked).error in (NONE, ErrorCode.NOT_COORDINATOR)
-    assert await code_of(lambda: coordinator.commit_offsets(commit_request("g", 1))) is ErrorCode.NOT_COORDINATOR
+    assert await code_of(lambda: coordinator.end_transaction(0, Marker(1, 1, True, 0))) is ErrorCode.NOT_COORDINATOR
     assert await coordinator.list_groups([], []) == []
+    topic.lead(NODE_ID)
+    assert coordinator.commit_offsets(commit_request("g", 1)) == ([NONE], None)
     await coordinator.stop()
+
+
+async def test_a_group_moves_with_the_leadership_and_is_the_same_after_it() -> None:
+    topic = OffsetsTopic(4)
+    here = topic.coordinator()
+    there = topic.coordinator(BrokerConfig(node_id=OTHER_NODE, group_initial_rebalance_delay_ms=0))
+    here.start()
+    there.start()
+    here.commit_offsets(commit_request("g", 7))
+    parked = asyncio.ensure_future(here.join(join_request()._replace(requires_known_member_id=False)))
+    await asyncio.sleep(0)
+    topic.lead(OTHER_NODE)
+    assert await code_of(lambda: offset_of(here, "g")) is ErrorCode.NOT_COORDINATOR
+    assert await code_of(lambda: offset_of(there, "g")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert await code_of(there.list_groups([], [])) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert (await parked).error is ErrorCode.NOT_COORDINATOR
+    await there.loaded()
+    assert offset_of(there, "g") == 7
+    there.commit_offsets(commit_request("g", 8))
+    topic.lead(NODE_ID)
+    await here.loaded()
+    assert offset_of(here, "g") == 8
+    assert await there.list_groups([], []) == []
+    await here.stop()
+    await there.stop()
+
+
+async def test_a_new_term_of_the_same_leader_loads_again() -> None:
+    """Between two terms somebody else may have led, and written."""
+    topic = OffsetsTopic(1)
+    coordinator = topic.coordinator()
+    coordinator.start()
+    coordinator.commit_offsets(commit_request("g", 7))
+    other = topic.coordinator(BrokerConfig(node_id=OTHER_NODE))
+    topic.followers.remove(coordinator)
+    topic.lead(OTHER_NODE)
+    await other.loaded()
+    other.commit_offsets(commit_request("g", 8))
+    topic.followers.append(coordinator)
+    topic.lead(NODE_ID)
+    await coordinator.loaded()
+    assert offset_of(coordinator, "g") == 8
+    topic.changed()
+    assert offset_of(coordinator, "g") == 8, "a change of something else does not load again"
+    await coordinator.stop()
+    await other.stop()
 
 
 async def test_requests_that_are_wrong_whatever_the_group() -> None:
@@ -235,13 +299,13 @@ async def test_what_the_metadata_says_is_followed() -> None:
     topic.logs = [MemoryLog() for _ in range(4)]
     created = MetadataDelta()
     created.topics_created.append(TopicImage(OFFSETS_TOPIC, bytes(16), {}, {}))
-    coordinator.metadata_changed(MetadataImage(), created)
+    coordinator.metadata_changed(topic.image(), created)
     coordinator.commit_offsets(commit_request("g", 1))
     assert len(await coordinator.list_groups([], [])) == 1
 
     deleted = MetadataDelta()
     deleted.topics_deleted.append(TopicImage("t", bytes(16), {}, {}))
-    coordinator.metadata_changed(MetadataImage(), deleted)
+    coordinator.metadata_changed(topic.image(), deleted)
     async with asyncio.timeout(5):
         while offset_of(coordinator, "g") != -1:
             await asyncio.sleep(0)
@@ -249,9 +313,24 @@ async def test_what_the_metadata_says_is_followed() -> None:
     topic.logs = []
     gone = MetadataDelta()
     gone.topics_deleted.append(TopicImage(OFFSETS_TOPIC, bytes(16), {}, {}))
-    coordinator.metadata_changed(MetadataImage(), gone)
+    coordinator.metadata_changed(topic.image(), gone)
     assert await code_of(lambda: coordinator.commit_offsets(commit_request("g", 1))) is ErrorCode.NOT_COORDINATOR
     assert await coordinator.list_groups([], []) == []
+    await coordinator.stop()
+
+
+async def test_a_topic_made_anew_under_the_name_begins_empty() -> None:
+    topic = OffsetsTopic(1)
+    coordinator = topic.coordinator()
+    coordinator.start()
+    coordinator.commit_offsets(commit_request("g", 7))
+    topic.logs = [MemoryLog()]
+    image = topic.image()
+    image.topics[OFFSETS_TOPIC].topic_id = b"another topic id"
+    again = MetadataDelta()
+    again.topics_created.append(image.topics[OFFSETS_TOPIC])
+    coordinator.metadata_changed(image, again)
+    assert offset_of(coordinator, "g") == -1
     await coordinator.stop()
 
 

@@ -90,10 +90,9 @@ class Caller:
 
         self.groups = GroupCoordinator(
             BrokerConfig(group_initial_rebalance_delay_ms=0),
-            open_log=lambda partition: self.logs[partition],
-            count_partitions=lambda: 2 if OFFSETS_TOPIC in self.image.topics else 0,
-            create_topic=create,
             image=self.image,
+            open_log=lambda partition: self.logs[partition],
+            create_topic=create,
         )
         self.services = SimpleNamespace(groups=self.groups, metadata=metadata)
 

@@ -11,6 +11,9 @@ from tests.unit.transactions.driver import ID, TIMEOUT_MS, partitions
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordination.log import Marker
+from tidelog.coordination.partitioning import TRANSACTIONS_TOPIC
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.transactions.coordinator import TransactionCoordinator
@@ -19,6 +22,7 @@ from tidelog.transactions.core.state import TransactionState
 
 pytestmark = pytest.mark.anyio
 S = TransactionState
+NODE_ID, OTHER_NODE = 1, 2
 
 
 @pytest.fixture
@@ -48,7 +52,12 @@ class World:
         self.ids_given = 0
         self.coordinator = self.new_coordinator()
 
-    def new_coordinator(self) -> TransactionCoordinator:
+    def image(self, leader: int, leader_epoch: int = 0) -> MetadataImage:
+        state = PartitionState(leader, leader_epoch, 0, (leader,), (leader,))
+        topic = TopicImage(TRANSACTIONS_TOPIC, bytes(16), dict.fromkeys(range(len(self.logs)), state), {})
+        return MetadataImage(topics={TRANSACTIONS_TOPIC: topic})
+
+    def new_coordinator(self, node_id: int = NODE_ID) -> TransactionCoordinator:
         async def create() -> None:
             raise AssertionError("the topic is there")
 
@@ -57,14 +66,19 @@ class World:
             return 999 + self.ids_given
 
         return TransactionCoordinator(
-            BrokerConfig(),
+            BrokerConfig(node_id=node_id),
+            image=self.image(leader=node_id),
             open_log=self.logs.__getitem__,
-            count_partitions=lambda: len(self.logs),
             create_topic=create,
             coordinator_epoch=lambda _: 4,
             next_producer_id=next_id,
             markers=self.markers,
         )
+
+    def change_leader(self, leader: int, leader_epoch: int) -> None:
+        delta = MetadataDelta()
+        delta.partitions_changed[TRANSACTIONS_TOPIC] = set(range(len(self.logs)))
+        self.coordinator.metadata_changed(self.image(leader, leader_epoch), delta)
 
     async def restart(self) -> None:
         await self.coordinator.stop()
@@ -295,9 +309,22 @@ async def test_a_shard_that_is_loaded_anew_starts_its_own_completions(world: Wor
     producer = await world.begin(0)
     world.markers.refusals[TopicPartition("t", 0)] = ErrorCode.NOT_ENOUGH_REPLICAS
     await world.end(producer)
-    for _, shard in world.coordinator._shards.active():
-        shard.unload()
-    world.coordinator._shards.refresh()
+    world.change_leader(OTHER_NODE, 1)
+    with pytest.raises(BrokerError) as caught:
+        await world.state()
+    assert caught.value.code is ErrorCode.NOT_COORDINATOR
+    world.change_leader(NODE_ID, 2)
+    with pytest.raises(BrokerError) as caught:
+        await world.state()
+    assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await world.coordinator.loaded()
     world.markers.refusals.clear()
     await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+
+
+async def test_ids_of_partitions_led_elsewhere_are_not_coordinated_here(world: World) -> None:
+    world.change_leader(OTHER_NODE, 1)
+    with pytest.raises(BrokerError) as caught:
+        await world.coordinator.init(Init(ID, TIMEOUT_MS))
+    assert caught.value.code is ErrorCode.NOT_COORDINATOR
+    assert await world.coordinator.list_transactions(Filters()) == []

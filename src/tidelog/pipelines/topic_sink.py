@@ -1,14 +1,44 @@
-"""`write_topic()`: a DataFrame into a topic, batch or streaming, exactly once or at least once."""
+"""`write_topic()`: a DataFrame into a topic, batch or streaming, exactly once or at least once.
+
+Exactly once: every row is routed to its target partition, each lane of partitions goes to one task, and the task
+writes its rows and the batch's marker in one transaction (`lane_writer`). Nothing spans executors, so nothing has to
+agree: a batch that runs again finds the lanes that are done and writes the others. This rests on a batch that runs
+again having the same rows, and on their layout being pinned in the checkpoint (`sink_state`).
+"""
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from tidelog.pipelines import sink_state
+from tidelog.pipelines.broker import client_settings, partition_counts
+from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.record_columns import (
+    PARTITION,
+    RecordShape,
+    headers_column,
+    key_column,
+    order_columns,
+    partition_column,
+    timestamp_column,
+    value_column,
+)
+from tidelog.pipelines.triggers import trigger_arguments
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+DELIVERIES = ("exactly-once", "at-least-once")
+PARTITIONERS = ("murmur2", "fnv1a", "crc32")
+TRANSACTION_TIMEOUT_S = 300
+"""How long one lane may take for one batch, and a killed run can keep readers of committed records waiting."""
+_LANE = "__tidelog_lane"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +49,59 @@ class TopicWrite:
     rows: int | None
     rows_skipped: int = 0
     """Rows that an earlier run of the same write had committed already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicBatch:
+    """Writes one batch exactly once; the function that `foreachBatch` calls."""
+
+    state: sink_state.SinkState
+    shape: RecordShape
+    settings: Mapping[str, Any]
+
+    def __call__(self, df: DataFrame, batch: int) -> TopicWrite:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        from tidelog.pipelines.lane_writer import RESULT, LaneTarget, write_lane
+
+        layout = self.state.layout(batch)
+        routed = self._records(df, layout.partitions)
+        lanes = routed.withColumn(_LANE, (F.col(PARTITION) % layout.lanes).cast("int"))
+        shuffled = lanes.repartitionById(layout.lanes, F.col(_LANE))
+        order = [name for name in shuffled.columns if name.startswith("__order_")]
+        if order:
+            shuffled = shuffled.sortWithinPartitions(*order)
+        target = LaneTarget(
+            topic=self.state.topic,
+            sink_id=self.state.sink_id,
+            batch=batch,
+            settings=self.settings,
+            transaction_timeout_s=TRANSACTION_TIMEOUT_S,
+        )
+        results = shuffled.drop(_LANE, *order).mapInArrow(functools.partial(write_lane, target), RESULT).collect()
+        return TopicWrite(
+            topic=self.state.topic,
+            rows=sum(result["rows"] for result in results if not result["skipped"]),
+            rows_skipped=sum(result["rows"] for result in results if result["skipped"]),
+        )
+
+    def _records(self, df: DataFrame, partitions: int) -> DataFrame:
+        """Partition, key, value, then headers and timestamp if there are any, then what rows are sorted by."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        columns = [
+            partition_column(df, self.shape, self.state.partitioner, partitions).alias(PARTITION),
+            key_column(df, self.shape).alias("key"),
+            value_column(df, self.shape).alias("value"),
+        ]
+        headers, timestamp = headers_column(df, self.shape), timestamp_column(df, self.shape)
+        if headers is not None:
+            columns.append(headers.alias("headers"))
+        if timestamp is not None:
+            columns.append(timestamp.alias("timestamp"))
+        order = order_columns(df, self.shape)
+        columns += [F.col(f"`{name}`").alias(f"__order_{index}") for index, name in enumerate(order)]
+        return df.select(*columns)
 
 
 def write_topic(
@@ -52,7 +135,127 @@ def write_topic(
     delivery="exactly-once" needs a `checkpoint` for a stream; a batch with one can be run again after a crash and
     writes only what is missing. "at-least-once" is the connector's plain sink. `trigger`: None (as fast as possible),
     "available-now", an interval ("10 seconds"), or "continuous 1 second" (at-least-once only). `output_mode`: append,
-    or update and complete for aggregations without a watermark. `options` are
-    librdkafka settings (exactly-once) or the connector's (at-least-once).
+    or update and complete for aggregations without a watermark. `options` are librdkafka settings (exactly-once) or
+    the connector's (at-least-once).
     """
-    raise NotImplementedError
+    if delivery not in DELIVERIES:
+        raise PipelineError(f"delivery={delivery!r}: use 'exactly-once' or 'at-least-once'")
+    if partitioner not in PARTITIONERS:
+        raise PipelineError(f"partitioner={partitioner!r}: use {', '.join(PARTITIONERS)}")
+    shape = RecordShape(
+        key=key, value=value, headers=headers, timestamp=timestamp, partition=partition, order_by=order_by
+    )
+    arguments = trigger_arguments(trigger)
+    if df.isStreaming and checkpoint is None:
+        raise PipelineError(f"a stream into topic {topic} needs checkpoint=, a directory that outlives the query")
+    if delivery == "at-least-once":
+        plain = _plain_records(df, shape, partitioner, topic, bootstrap)
+        connector = {"kafka.bootstrap.servers": bootstrap, "topic": topic, **(options or {})}
+        if not df.isStreaming:
+            plain.write.format("kafka").options(**connector).save()
+            return TopicWrite(topic=topic, rows=None)
+        writer = plain.writeStream.format("kafka").options(**connector)
+        return _start(writer, name, checkpoint, output_mode, arguments)
+    if "continuous" in arguments:
+        raise PipelineError("a continuous trigger has no batches to count: use delivery='at-least-once' or an interval")
+    writer_batch = TopicBatch(
+        state=_prepare(df, topic, bootstrap, partitioner, checkpoint, options),
+        shape=shape,
+        settings=producer_settings(bootstrap, options),
+    )
+    writer_batch._records(df, 1)  # A wrong column shows here and not in the first batch.
+    if not df.isStreaming:
+        return writer_batch(df, 0)
+
+    def write_batch(batch_df: DataFrame, batch: int) -> None:
+        writer_batch(batch_df, batch)
+
+    return _start(df.writeStream.foreachBatch(write_batch), name, checkpoint, output_mode, arguments)
+
+
+def producer_settings(bootstrap: str, options: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """librdkafka settings of the lanes' producers."""
+    timeout_ms = TRANSACTION_TIMEOUT_S * 1000
+    return client_settings(
+        bootstrap,
+        {
+            "transaction.timeout.ms": str(timeout_ms),
+            "linger.ms": "20",
+            "queue.buffering.max.messages": "200000",
+            "queue.buffering.max.kbytes": "262144",
+            **(options or {}),
+        },
+    )
+
+
+def _prepare(
+    df: DataFrame,
+    topic: str,
+    bootstrap: str,
+    partitioner: str,
+    checkpoint: str | None,
+    options: Mapping[str, str] | None,
+) -> sink_state.SinkState:
+    """The sink's state, pinned in the checkpoint before any row is written."""
+    spark = df.sparkSession
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise PipelineError(
+            "spark.speculation is on: two copies of a task would take each other's transactional id for ever;"
+            " turn it off for exactly-once, or use delivery='at-least-once'"
+        )
+    partitions = partition_counts(bootstrap, [topic], options)[topic]
+    lanes = _lanes(spark, partitions)
+    if checkpoint is None:
+        return sink_state.new_state(topic, partitioner, partitions, lanes)
+    files = Files(spark, checkpoint)
+    where = f"{checkpoint}/{sink_state.FILE}"
+    content, progress = files.read_json(sink_state.FILE), files.progress()
+    if content is None:
+        if progress.planned >= 0:
+            raise PipelineError(f"the checkpoint {checkpoint} belongs to a query with another sink: use another one")
+        state = sink_state.new_state(topic, partitioner, partitions, lanes)
+    else:
+        known = sink_state.parse_state(content, where)
+        state = sink_state.follow(
+            known,
+            topic=topic,
+            partitioner=partitioner,
+            partitions=partitions,
+            lanes=lanes,
+            # A batch write is one batch, which was begun when its state was written.
+            next_fresh=progress.next_fresh if df.isStreaming else 1,
+        )
+    if content is None or state.to_json() != content:
+        files.write(sink_state.FILE, json.dumps(state.to_json()))
+    return state
+
+
+def _lanes(spark: SparkSession, partitions: int) -> int:
+    """Twice as many lanes as tasks run at once: a transaction costs the same for one partition and for ten."""
+    context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
+    return min(partitions, 2 * context.defaultParallelism) if context is not None else partitions
+
+
+def _plain_records(df: DataFrame, shape: RecordShape, partitioner: str, topic: str, bootstrap: str) -> DataFrame:
+    """What Spark's own sink takes; its producer's partitioner is murmur2."""
+    if shape.timestamp is not None:
+        raise PipelineError("timestamp= needs delivery='exactly-once': Spark's own sink cannot set it")
+    columns = [key_column(df, shape).alias("key"), value_column(df, shape).alias("value")]
+    headers = headers_column(df, shape)
+    if headers is not None:
+        columns.append(headers.alias("headers"))
+    partitions = partition_counts(bootstrap, [topic])[topic]
+    if shape.partition is not None or partitioner != "murmur2":
+        columns.append(partition_column(df, shape, partitioner, partitions).alias("partition"))
+    return df.select(*columns)
+
+
+def _start(
+    writer: Any, name: str | None, checkpoint: str | None, output_mode: str, trigger: Mapping[str, Any]
+) -> StreamingQuery:
+    writer = writer.outputMode(output_mode).option("checkpointLocation", checkpoint)
+    if name is not None:
+        writer = writer.queryName(name)
+    if trigger:
+        writer = writer.trigger(**trigger)
+    return writer.start()

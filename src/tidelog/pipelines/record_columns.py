@@ -1,0 +1,146 @@
+"""Columns of a frame to the columns of a record: key, value, headers, timestamp, and the partition it goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidelog.pipelines.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+HEADERS = "array<struct<key:string,value:binary>>"
+PARTITION = "__tidelog_partition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordShape:
+    """Which columns become what; the same arguments as `write_topic`."""
+
+    key: str | Column | Sequence[str] | None
+    value: str | Column | Sequence[str] | None
+    headers: str | Column | Mapping[str, str] | None
+    timestamp: str | Column | None
+    partition: str | Column | None
+    order_by: Sequence[str] | None
+
+
+def key_column(df: DataFrame, shape: RecordShape) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if shape.key is None:
+        return _bytes(df, F.col("key"), "key") if "key" in df.columns else F.lit(None).cast("binary")
+    return _bytes(df, shape.key, "key")
+
+
+def value_column(df: DataFrame, shape: RecordShape) -> Column:
+    """By default the column `value`; else the row as one JSON object, without what became the key or a header."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if shape.value is None:
+        if "value" in df.columns:
+            return _bytes(df, F.col("value"), "value")
+        return _bytes(df, [name for name in df.columns if name not in ("key", "headers")], "value")
+    return _bytes(df, shape.value, "value")
+
+
+def headers_column(df: DataFrame, shape: RecordShape) -> Column | None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if isinstance(shape.headers, Mapping):
+        fixed = [
+            F.struct(F.lit(name).alias("key"), F.lit(text).cast("binary").alias("value"))
+            for name, text in shape.headers.items()
+        ]
+        return F.array(*fixed).cast(HEADERS) if fixed else None
+    if shape.headers is None:
+        return F.col("headers").cast(HEADERS) if "headers" in df.columns else None
+    column = _named(df, shape.headers, "headers")
+    return column.cast(HEADERS)
+
+
+def timestamp_column(df: DataFrame, shape: RecordShape) -> Column | None:
+    """Milliseconds since 1970."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if shape.timestamp is None:
+        return None
+    return F.unix_millis(_named(df, shape.timestamp, "timestamp").cast("timestamp"))
+
+
+def order_columns(df: DataFrame, shape: RecordShape) -> list[str]:
+    """What rows of a target partition are sorted by: a shuffle brings them together in any order."""
+    if shape.order_by is not None:
+        absent = [name for name in shape.order_by if name not in df.columns]
+        if absent:
+            raise PipelineError(f"order_by: no column {', '.join(absent)} in {', '.join(df.columns)}")
+        return list(shape.order_by)
+    origin = ["topic", "partition", "offset"]
+    return origin if all(name in df.columns for name in origin) else []
+
+
+def partition_column(df: DataFrame, shape: RecordShape, partitioner: str, partitions: int) -> Column:
+    """The partition of a row: named, or from its key, or from its value where there is no key; the same every time."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if shape.partition is not None:
+        named = _named(df, shape.partition, "partition").cast("int")
+        wrong = F.format_string(f"partition %d of a row is not one of 0 to {partitions - 1}", named)
+        return F.when(named.between(0, partitions - 1), named).otherwise(F.raise_error(wrong).cast("int"))
+    if partitions == 1:
+        return F.lit(0)
+    key, value = key_column(df, shape), value_column(df, shape)
+    spread = F.pmod(F.xxhash64(value), F.lit(partitions)).cast("int")
+    return F.coalesce(keyed_partition(key, partitioner, partitions), spread)
+
+
+def keyed_partition(key: Column, partitioner: str, partitions: int) -> Column:
+    """Null where there is no key."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if partitioner == "crc32":
+        return (F.crc32(key) % partitions).cast("int")
+    hashed = F.arrow_udf(_hasher(partitioner, partitions), "int")
+    return F.when(key.isNotNull(), hashed(key))
+
+
+def _hasher(partitioner: str, partitions: int) -> Callable[[Any], Any]:
+    import pyarrow as pa
+
+    from tidelog.pipelines.partitioners import partition_of
+
+    def assign(keys: pa.Array) -> pa.Array:
+        return partition_of(keys, partitioner, partitions)
+
+    assign.__annotations__ = {"keys": pa.Array, "return": pa.Array}
+    return assign
+
+
+def _named(df: DataFrame, column: str | Column, role: str) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if not isinstance(column, str):
+        return column
+    if column not in df.columns:
+        raise PipelineError(f"{role}: no column {column} in {', '.join(df.columns)}")
+    return F.col(f"`{column}`")
+
+
+def _bytes(df: DataFrame, columns: str | Column | Sequence[str], role: str) -> Column:
+    """Text and bytes as they are, everything else as JSON; several columns are one JSON object."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if isinstance(columns, list | tuple):
+        parts = [_named(df, name, role) for name in columns]
+        if not parts:
+            raise PipelineError(f"{role}: no column is named")
+        return F.to_json(F.struct(*parts), {"ignoreNullFields": "false"}).cast("binary")
+    column = _named(df, columns, role)
+    kind = df.select(column.alias("c")).schema["c"].dataType.typeName()
+    if kind in ("binary", "string", "void"):
+        return column.cast("binary")
+    if kind in ("struct", "array", "map", "variant"):
+        return F.to_json(column, {"ignoreNullFields": "false"} if kind == "struct" else {}).cast("binary")
+    return column.cast("string").cast("binary")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from tidelog.records.control import build_end_txn_marker
 
 
 class LoadedBatch(NamedTuple):
@@ -26,6 +27,17 @@ class Marker(NamedTuple):
     commit: bool
     coordinator_epoch: int
     """Of the transaction coordinator: a partition refuses markers of one that has been replaced."""
+    transaction_version: int = 0
+    """From 2 on every end has an epoch of its own: see `ProducerState.check_end_epoch`. It is not stored."""
+
+    def to_batch(self, timestamp_ms: int) -> bytes:
+        return build_end_txn_marker(
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            commit=self.commit,
+            coordinator_epoch=self.coordinator_epoch,
+            timestamp=timestamp_ms,
+        )
 
 
 class CoordinatorLog(Protocol):

@@ -13,7 +13,6 @@ from tidelog.coordination.log import LoadedBatch, Marker
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from tidelog.partitions.partition import Partition
-from tidelog.records.control import build_end_txn_marker
 
 READ_BYTES = 1024 * 1024
 """How much is read at a time when a core is loaded."""
@@ -53,7 +52,7 @@ class PartitionLog:
         return self._append(batch, timestamp_ms)
 
     def append_marker(self, marker: Marker, timestamp_ms: int) -> int:
-        return self._append(build_end_txn_marker(**marker._asdict(), timestamp=timestamp_ms), timestamp_ms)
+        return self._append(marker.to_batch(timestamp_ms), timestamp_ms)
 
     def _append(self, batch: bytes, timestamp_ms: int) -> int:
         partition = self._partition

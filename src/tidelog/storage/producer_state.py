@@ -185,6 +185,16 @@ class ProducerState:
                 f"is older than {entry.coordinator_epoch}.",
             )
 
+    def check_end_epoch(self, producer_id: int, epoch: int) -> None:
+        """The end of a transaction under a new epoch (KIP-890) does not carry the one that the open one writes with:
+        that would be a late marker of the transaction before, and end this one."""
+        entry = self._entries.get(producer_id)
+        if entry is not None and entry.txn_first_offset is not None and epoch <= entry.epoch:
+            raise BrokerError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch {epoch} of the end is not above {entry.epoch}, in which producer {producer_id} writes.",
+            )
+
     @staticmethod
     def _stale_epoch(entry: ProducerEntry, epoch: int) -> BrokerError:
         return BrokerError(

@@ -53,6 +53,7 @@ class Completion:
             metadata.producer_epoch,
             metadata.state is TransactionState.PREPARE_COMMIT,
             coordinator_epoch,
+            metadata.client_version,
         )
         self._missing = set(metadata.partitions)
         self._waiting: dict[TopicPartition, Awaitable[None]] = {}

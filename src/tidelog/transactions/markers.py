@@ -14,12 +14,14 @@ from tidelog.coordination.log import Marker
 from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.records.control import build_end_txn_marker
 from tidelog.runtime.clock import wall_clock_ms
 
 if TYPE_CHECKING:
     from tidelog.partitions.partition import Partition
     from tidelog.partitions.table import PartitionTable
+
+MOVES_EPOCH_FROM = 2
+"""The first transaction version (KIP-890) in which every end moves the producer's epoch."""
 
 
 class MarkerWriter(Protocol):
@@ -35,13 +37,14 @@ class LocalMarkers:
 
     def write(self, marker: Marker, partition: TopicPartition) -> Awaitable[None] | None:
         found = self._table.require(*partition)
+        if marker.transaction_version >= MOVES_EPOCH_FROM:
+            found.log.producer_state.check_end_epoch(marker.producer_id, marker.producer_epoch)
         if partition.topic == OFFSETS_TOPIC:
             return self._end_offsets(partition.partition, marker)
         if not found.leader.has_enough_in_sync(found.config.min_insync_replicas):
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
         now_ms = wall_clock_ms()
-        batch = build_end_txn_marker(**marker._asdict(), timestamp=now_ms)
-        end_offset = found.append_own(batch, now_ms).last_offset + 1
+        end_offset = found.append_own(marker.to_batch(now_ms), now_ms).last_offset + 1
         if found.high_watermark >= end_offset:
             return None
         return _Commit(found, end_offset).done

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from benchmarks.wire import Connection
-from tests.conformance.transactions.producer import WireProducer, committed_offset, new_group, read
+from tests.conformance.transactions.producer import WireProducer, committed_offset, fetch, new_group, read
 from tests.servers.topics import create_topic
 
+from tidelog.model.errors import ErrorCode as Code
 from tidelog.protocol.generated.list_transactions import ListTransactionsRequest
 from tidelog.protocol.generated.write_txn_markers import (
     WritableTxnMarker,
@@ -56,22 +57,46 @@ def test_offsets(connection: Connection, topic: str, version: int) -> None:
     assert committed_offset(connection, group, topic) == (0, 3)
 
 
+def write_marker(producer: WireProducer, topic: str, epoch: int, transaction_version: int, version: int = 2) -> int:
+    """Aborts by hand; the error code of the partition."""
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=epoch,
+        transaction_result=False,
+        coordinator_epoch=0,
+        transaction_version=transaction_version,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+    )
+    answer = producer.connection.call(WriteTxnMarkersRequest(markers=[marker]), version)
+    [partition] = answer.markers[0].topics[0].partitions
+    return int(partition.error_code)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_write_markers(connection: Connection, topic: str, version: int) -> None:
     producer = WireProducer(connection).started()
     assert producer.produce(topic, b"x", version=12) == 0
-    marker = WritableTxnMarker(
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch + 1 if version == 2 else producer.epoch,
-        transaction_result=False,
-        coordinator_epoch=0,
-        transaction_version=2 if version == 2 else 0,
-        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
-    )
-    answer = connection.call(WriteTxnMarkersRequest(markers=[marker]), version)
-    assert [p.error_code for p in answer.markers[0].topics[0].partitions] == [0]
+    epoch = producer.epoch + 1 if version == 2 else producer.epoch
+    assert write_marker(producer, topic, epoch, 2 if version == 2 else 0, version) == 0
     assert read(connection, topic) == []
     assert read(connection, topic, committed=False) == [b"x"]
+
+
+@pytest.mark.parametrize("transaction_version", range(4))
+def test_the_epoch_of_a_marker(connection: Connection, topic: str, transaction_version: int) -> None:
+    """From transaction version 2 on it must be above that of the open transaction; repeated, it finds none open."""
+    producer = WireProducer(connection).started()
+    assert write_marker(producer, topic, producer.epoch, transaction_version) == 0, "nothing is known of the producer"
+    assert producer.produce(topic, b"x", version=12) == 0
+    if transaction_version >= 2:
+        assert write_marker(producer, topic, producer.epoch, transaction_version) == Code.INVALID_PRODUCER_EPOCH
+        assert fetch(connection, topic, committed=True).last_stable_offset == 1, "the transaction is still open"
+        assert write_marker(producer, topic, producer.epoch + 1, transaction_version) == 0
+        assert write_marker(producer, topic, producer.epoch + 1, transaction_version) == 0
+    else:
+        assert write_marker(producer, topic, producer.epoch, transaction_version) == 0
+        assert write_marker(producer, topic, producer.epoch, transaction_version) == 0
+    assert fetch(connection, topic, committed=True).last_stable_offset > 1
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -191,6 +191,19 @@ def test_markers_of_old_epochs_and_old_coordinators_are_refused() -> None:
     sender.mark(2, commit=True, coordinator_epoch=5)
 
 
+@pytest.mark.parametrize("epoch", [2, 3])
+def test_an_end_with_an_epoch_of_its_own_must_be_above_the_open_transaction(epoch: int) -> None:
+    sender = Sender()
+    sender.state.check_end_epoch(PRODUCER, epoch)
+    sender.send(3, 0, transactional=True)
+    with refused(ErrorCode.INVALID_PRODUCER_EPOCH):
+        sender.state.check_end_epoch(PRODUCER, epoch)
+    sender.state.check_end_epoch(PRODUCER, 4)
+    sender.mark(4, commit=True)
+    # The same marker once more: its answer was lost, and there is nothing left that it could end.
+    sender.state.check_end_epoch(PRODUCER, 4)
+
+
 def test_a_marker_that_raises_the_epoch_begins_sequences_anew() -> None:
     sender = Sender()
     sender.send(0, 0, 4, transactional=True)

@@ -18,7 +18,13 @@ from tidelog.protocol.generated.write_txn_markers import (
 async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     results = []
     for asked in request.markers:
-        marker = Marker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
+        marker = Marker(
+            asked.producer_id,
+            asked.producer_epoch,
+            asked.transaction_result,
+            asked.coordinator_epoch,
+            asked.transaction_version,
+        )
         topics = [
             WritableTxnMarkerTopicResult(
                 name=topic.name,

@@ -1,8 +1,9 @@
-"""`tidelog demo`: a node, a topic, records produced and consumed, counted and shown; nothing needs to be set up.
+"""`tidelog demo`: a node, a topic, a pipeline on Spark, all counted and shown; nothing needs to be set up.
 
 The node runs inside this process on a free port. What was acknowledged is compared with what is read, before and after
 a restart: number, offsets, order within each partition and for each customer, a checksum of all bytes, and the sum of
-all orders. If anything does not add up the command says what and fails.
+all orders. Where Java and PySpark are, demo_pipeline.py plays on from there. If anything does not add up the command
+says what and fails.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tidelog.cli.output import (
 if TYPE_CHECKING:
     from tidelog.cli.bench_cases import Latencies
     from tidelog.cli.demo_orders import Tally
+    from tidelog.cli.demo_pipeline import PipelineHalf
     from tidelog.testing.broker import Broker
 
 TOPIC = "orders"
@@ -42,13 +44,17 @@ DIRECTORY_DEFAULT = ".demo"
 MARKER = "made-by-tidelog-demo"
 """Only a directory with this file in it is wiped by the next demo."""
 
+MADE = ("data", "customers", "orders-table", "archive", "checkpoint")
+"""The directories a demo makes."""
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "demo",
-        help="a node, a topic, records in and out, counted and shown",
+        help="a node, a topic and a pipeline on Spark, counted and shown",
         description="Starts a node in this process, writes orders to a topic, reads them back, restarts the node, "
-        "reads again, and checks that everything is there once and in order.",
+        "reads again, and checks that everything is there once and in order. Then a pipeline on Spark turns the orders "
+        "into revenue per minute and a table, the log is archived and audited, and a page with a chart is written.",
     )
     parser.add_argument("--records", type=int, default=100_000, metavar="N", help="orders to write (default 100,000)")
     parser.add_argument("--partitions", type=int, default=4, metavar="N", help="of the topic (default 4)")
@@ -58,6 +64,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="DIR",
         help=f"for the data, kept afterwards (default {DIRECTORY_DEFAULT})",
     )
+    parser.add_argument("--broker-only", action="store_true", help="leave out the pipeline on Spark")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=run)
 
@@ -87,7 +94,8 @@ def prepare_directory(directory: Path) -> Path:
         if directory.exists() and any(directory.iterdir()):
             if not (directory / MARKER).is_file():
                 raise CommandError(f"{directory} holds something that is not from a demo; choose another with --data")
-            shutil.rmtree(data, ignore_errors=True)
+            for made in MADE:
+                shutil.rmtree(directory / made, ignore_errors=True)
         directory.mkdir(parents=True, exist_ok=True)
         (directory / MARKER).touch()
     except OSError as error:
@@ -110,6 +118,9 @@ class Demo:
         self._consumed: Tally | None = None
         self._singles: Latencies | None = None
         self._rss_bytes = 0
+        self._broker_only: bool = args.broker_only
+        self._half: PipelineHalf | None = None
+        self._missing: str | None = None
 
     def play(self) -> None:
         from tidelog.cli.bench_cases import measure_single
@@ -141,6 +152,24 @@ class Demo:
         self.problems += again.differences(self._produced, "reading after a restart")
         restarted = f"node stopped and started again in {format_seconds(self._seconds['restart'])}"
         self._say(f"{restarted}, {format_count(again.count)} orders read back and compared")
+        if not self._broker_only and not self.problems:
+            self._play_pipeline(client)
+
+    def _play_pipeline(self, client: argparse.Namespace) -> None:
+        from tidelog.cli.demo_pipeline import PipelineHalf, missing_requirement
+        from tidelog.pipelines.errors import PipelineError
+
+        self._missing = missing_requirement()
+        if self._missing is not None:
+            return
+        assert self._produced is not None
+        half = PipelineHalf(client, self._data.parent, command_name(), self._say, watch=self._talks)
+        try:
+            half.play(self._produced.count, self._produced.amount_cents, self._broker_document())
+        except PipelineError as error:
+            raise CommandError(str(error)) from None
+        self._half = half
+        self.problems += half.problems
 
     def _start(self) -> Broker:
         started = time.perf_counter()
@@ -168,6 +197,14 @@ class Demo:
             print(f"- {text}", flush=True)
 
     def as_document(self) -> dict[str, Any]:
+        document = self._broker_document()
+        if self._half is not None:
+            document["pipeline"] = self._half.as_document()
+        elif self._missing is not None:
+            document["pipeline_missing"] = self._missing
+        return document
+
+    def _broker_document(self) -> dict[str, Any]:
         assert self._produced is not None
         assert self._consumed is not None
         assert self._singles is not None
@@ -227,10 +264,17 @@ class Demo:
             for number, partition in sorted(self._consumed.partitions.items())
         ]
         print_table([*columns, Column("crc32"), Column("written = read")], rows)
+        if self._half is not None:
+            from tidelog.cli.demo_outcome import print_outcome
+
+            print_outcome(self._half)
         if self.problems:
             return
         tidelog = command_name()
         print()
+        if self._missing is not None:
+            print(f"The pipeline on Spark was left out. {self._missing}")
+            print()
         print(f"Everything written was read, once and in order. The data is in {self._data}. Try next:")
         print(f"  {tidelog} serve --data {self._data}")
         print("and in another terminal")

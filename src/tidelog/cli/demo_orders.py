@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import time
 import zlib
@@ -13,21 +14,31 @@ from typing import TYPE_CHECKING, Any
 from tidelog.cli.clients import connect_consumer, connect_producer, describe_error
 from tidelog.cli.errors import CommandError
 from tidelog.cli.output import Progress, format_count
+from tidelog.cli.times import format_time
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
 CUSTOMERS = 1000
 SILENCE_SECONDS_MAX = 10.0
+FROM_MS = 1_794_816_000_000
+UNTIL_MS = FROM_MS + 20 * 60_000
+"""When the orders were made: twenty minutes of a morning."""
+
 _ITEMS = ("anchor", "buoy", "chart", "compass", "hawser", "lantern", "oar", "rudder", "sextant", "spinnaker")
 _COUNTRIES = ("DE", "DK", "FI", "FR", "IS", "NL", "NO", "PT", "SE")
 
 
-def make_orders(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of each order; the same orders every time."""
-    chance = random.Random(1)
+def make_orders(
+    count: int, *, first: int = 0, from_ms: int = FROM_MS, until_ms: int = UNTIL_MS
+) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each order; the same orders every time. They come in waves between two points in time."""
+    chance = random.Random(1 + first)
     dumps = json.JSONEncoder(separators=(",", ":")).encode
-    for number in range(count):
+    for number in range(first, first + count):
+        share = (number - first) / count
+        # The slope stays above zero: time only goes forward, now faster, now slower.
+        share += 0.05 * math.sin(4 * math.pi * share)
         customer = f"customer-{chance.randrange(CUSTOMERS):04d}"
         order = {
             "order": number,
@@ -36,6 +47,7 @@ def make_orders(count: int) -> Iterator[tuple[bytes, bytes]]:
             "item": chance.choice(_ITEMS),
             "quantity": chance.randint(1, 9),
             "amount_cents": chance.randint(99, 99_999),
+            "at": format_time(from_ms + int(share * (until_ms - from_ms))),
         }
         yield customer.encode(), dumps(order).encode()
 

@@ -30,7 +30,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "log": ("tidelog.cli.log", "dump and verify log segments offline"),
     "bench": ("tidelog.cli.bench", "measure a broker: throughput and latency"),
     "pipeline": ("tidelog.cli.pipeline", "run pipelines of SQL and Python steps on Spark"),
-    "demo": ("tidelog.cli.demo", "a node, a topic, records in and out, counted and shown"),
+    "demo": ("tidelog.cli.demo", "a node, a topic and a pipeline on Spark, counted and shown"),
 }
 """Noun -> the module that implements it and its line in `tidelog --help`."""
 

@@ -58,7 +58,7 @@ class PartitionLog:
         partition = self._partition
         if partition.failure is not None:
             raise partition.failure
-        if not partition.leader.has_enough_in_sync(partition.config.min_insync_replicas):
+        if not partition.leader.has_enough_in_sync:
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
         end_offset = partition.append_own(batch, timestamp_ms).last_offset + 1
         if partition.high_watermark < end_offset and self._on_commit is not None:
@@ -87,9 +87,13 @@ class PartitionLog:
         if self._on_commit is not None:
             self._on_commit()
 
-    def partition_gone(self, partition: Partition, /) -> None:
+    def partition_gone(self, partition: Partition, error: BrokerError, /) -> None:
         if self._on_lost is not None:
             self._on_lost()
+
+    def gives_up_short_of_replicas(self, partition: Partition, /) -> bool:
+        """What was replayed stays; whoever asked for it is told by the host when its patience ends."""
+        return False
 
     def close(self) -> None:
         self._on_commit = self._on_lost = None

@@ -35,7 +35,7 @@ DEFAULT_TIMEOUT_S = 30.0
 _pack_size = Struct(">i").pack
 
 
-class RpcError(Exception):
+class RpcError(OSError):
     """A call to another node got no usable answer. The text is one line for people."""
 
 

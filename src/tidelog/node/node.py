@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from tidelog.api.context import Services
 from tidelog.api.dispatcher import Dispatcher
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.listener import parse_address
+from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome, decide_alter_partitions
 from tidelog.controller.core.topics import NewTopic
 from tidelog.controller.producer_ids import ProducerIds
 from tidelog.controller.runner import Controller
@@ -29,9 +30,12 @@ from tidelog.model import limits
 from tidelog.model.ids import decode_topic_id
 from tidelog.net.budget import ByteBudget
 from tidelog.net.listener import Listener, ListenError
+from tidelog.net.rpc import RpcPool
 from tidelog.node.errors import NodeStartError
 from tidelog.partitions.fetch_session import FetchSessionCache
 from tidelog.partitions.maintenance import Maintenance
+from tidelog.partitions.replication.fetcher import FetcherIdentity
+from tidelog.partitions.replication.replication import Replication
 from tidelog.partitions.table import PartitionTable
 from tidelog.runtime.clock import monotonic_s, wall_clock_ms
 from tidelog.storage.directory_identity import DirectoryRefused
@@ -62,6 +66,8 @@ class Node:
         self._directory: LogDirectory | None = None
         self._controller: Controller | None = None
         self._table: PartitionTable | None = None
+        self._pool: RpcPool | None = None
+        self._replication: Replication | None = None
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._dispatcher: Dispatcher | None = None
@@ -113,11 +119,13 @@ class Node:
             directory_id=decode_topic_id(directory.directory_id),
             after_crash=not directory.clean_shutdown,
         )
+        self._replication = replication = self._new_replication(controller, directory.cluster_id)
         table = PartitionTable(
             config=config,
             directory=directory,
             metrics=self.metrics,
             workers=self._workers,
+            replication=replication,
         )
         await table.load(controller.image)
         self._table = table
@@ -147,6 +155,7 @@ class Node:
         self._dispatcher = Dispatcher(services, self.metrics)
         self._maintenance = Maintenance(config, table, directory, self.metrics, self._workers, wall_clock_ms)
         self._maintenance.start()
+        replication.start()
         groups.start()
         transactions.start()
         self._offer_samples(table, groups, transactions)
@@ -201,6 +210,24 @@ class Node:
             host = told.host if told.host not in ("", "0.0.0.0", "::") else socket.gethostname()
             endpoints.append(Endpoint(told.name, host, told.port or bound.port))
         return endpoints
+
+    def _new_replication(self, controller: Controller, cluster_id: str) -> Replication:
+        config = self.config
+
+        def find_address(node_id: int) -> tuple[str, int] | None:
+            broker = controller.image.brokers.get(node_id)
+            name = config.inter_broker_listener_name or self._listeners[0].name
+            endpoint = None if broker is None else broker.endpoint(name)
+            return None if endpoint is None else (endpoint.host, endpoint.port)
+
+        def alter_partitions(changes: Sequence[IsrChange]) -> Awaitable[list[IsrOutcome]]:
+            return controller.submit(
+                lambda image: decide_alter_partitions(image, config.node_id, self._broker_epoch, changes)
+            )
+
+        self._pool = RpcPool(find_address, client_id=f"node-{config.node_id}")
+        identity = FetcherIdentity(config.node_id, lambda: self._broker_epoch, cluster_id)
+        return Replication(config, self._pool, identity, alter_partitions)
 
     def _new_group_coordinator(self, controller: Controller, table: PartitionTable) -> GroupCoordinator:
         return GroupCoordinator(
@@ -274,6 +301,10 @@ class Node:
             await self._groups.stop()
         if self._dispatcher is not None:
             await self._dispatcher.stop()
+        if self._replication is not None:
+            await self._replication.stop()
+        if self._pool is not None:
+            self._pool.close()
         if self._maintenance is not None:
             await self._maintenance.stop()
         if self._controller is not None:
@@ -298,4 +329,4 @@ class Node:
 
 def _open_log(table: PartitionTable, topic: str, index: int) -> PartitionLog | None:
     partition = table.find_partition(topic, index)
-    return None if partition is None else PartitionLog(partition)
+    return None if partition is None or not partition.is_leader else PartitionLog(partition)

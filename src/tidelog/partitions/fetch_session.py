@@ -30,6 +30,7 @@ class FetchTarget:
         "current_leader_epoch",
         "fetch_offset",
         "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "partition",
         "told_high_watermark",
@@ -45,6 +46,7 @@ class FetchTarget:
         max_bytes: int,
         current_leader_epoch: int,
         last_fetched_epoch: int,
+        log_start_offset: int = -1,
     ) -> None:
         self.topic_key = topic_key
         self.partition = partition
@@ -52,11 +54,16 @@ class FetchTarget:
         self.max_bytes = max_bytes
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
+        """Where the log of the replica that fetches begins; -1 for a consumer."""
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
 
     def must_tell(self, *, has_records: bool, error_code: int, high_watermark: int, log_start_offset: int) -> bool:
-        """Whether an incremental response must name this partition; remembers what it then says."""
+        """Whether an incremental response must name this partition; remembers what it then says.
+
+        Anything else than records that the response has for the client counts as records.
+        """
         if error_code:
             # Forget what was told, so that the recovery of the partition is told as well.
             self.told_high_watermark = -1
@@ -93,6 +100,7 @@ class FetchSession:
             known.max_bytes = target.max_bytes
             known.current_leader_epoch = target.current_leader_epoch
             known.last_fetched_epoch = target.last_fetched_epoch
+            known.log_start_offset = target.log_start_offset
         for key in forgotten:
             self.targets.pop(key, None)
 

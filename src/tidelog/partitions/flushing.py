@@ -42,14 +42,14 @@ class TimedExecutor:
 class Flushing:
     """The flush settings of one partition put into effect. Only partitions that have such settings have one."""
 
-    __slots__ = ("_before_ack", "_commit", "_loop", "_partition", "_policy", "_timer")
+    __slots__ = ("_commit", "_loop", "_partition", "_policy", "_timer", "is_before_ack")
 
     def __init__(self, partition: Partition, config: TopicConfig, executor: TimedExecutor) -> None:
         self._partition = partition
         self._loop = asyncio.get_running_loop()
         self._commit = GroupCommit(partition.log, executor, self._loop.call_soon_threadsafe, on_failure=partition.fail)
         self._policy = FlushPolicy(config)
-        self._before_ack = config.tidelog_flush == "ack"
+        self.is_before_ack = config.tidelog_flush == "ack"
         self._timer: asyncio.TimerHandle | None = None
 
     @staticmethod
@@ -59,7 +59,7 @@ class Flushing:
     def appended(self, now_ms: int) -> None:
         """The log has grown; returns at once."""
         partition = self._partition
-        if self._before_ack:
+        if self.is_before_ack:
             self._commit.request(self._synced)
             return
         partition.local_end_reached(partition.log.log_end_offset)

@@ -10,18 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.config.topic import TopicConfig
+from tidelog.controller.core.alter_partition import IsrOutcome
 from tidelog.metadata.image import INTERNAL_TOPICS
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.partitions.core.follower import FollowerState, truncation_offset
 from tidelog.partitions.core.leader import LeaderState
+from tidelog.partitions.core.replica import ReplicaState
 from tidelog.partitions.flushing import Flushing, TimedExecutor
 from tidelog.partitions.rules import produce_rules
 from tidelog.records.batch import decode_header
 from tidelog.records.validation import prepare_produced
+from tidelog.runtime.clock import monotonic_ms
 from tidelog.storage.log import AppendResult, Log
 from tidelog.storage.region import LogRegion
 
 if TYPE_CHECKING:
+    from tidelog.codec.buffers import Buffer
     from tidelog.partitions.delayed import DelayedFetch
     from tidelog.telemetry.metrics import TopicMetrics
 
@@ -32,8 +37,22 @@ class CommitWaiter(Protocol):
     def partition_committed(self, partition: Partition, /) -> None:
         """The high watermark has reached the offset waited for."""
 
-    def partition_gone(self, partition: Partition, /) -> None:
-        """It never will: the partition was deleted, or its disk failed."""
+    def partition_gone(self, partition: Partition, error: BrokerError, /) -> None:
+        """It will not, or nobody here will know: the partition was deleted, its disk failed, or another node leads it
+        now."""
+
+    def gives_up_short_of_replicas(self, partition: Partition, /) -> bool:
+        """Too few replicas are in sync for anything to be committed now; whether that ends the wait."""
+
+
+class ReplicaShell(Protocol):
+    """Does what a partition's role asks of the network; a node without others never calls it."""
+
+    def in_sync_proposed(self, partition: Partition, leader: LeaderState, in_sync: frozenset[int], /) -> None:
+        """The leader wants another in-sync set."""
+
+    def follower_synced(self, partition: Partition, /) -> None:
+        """Fetched records are on disk: the next fetch may say so."""
 
 
 class Partition:
@@ -42,10 +61,14 @@ class Partition:
         "_executor",
         "_flushing",
         "_leader",
+        "_role",
         "_rules",
+        "_shell",
         "commit_waiters",
         "failure",
         "fetch_waiters",
+        "follower_waiters",
+        "has_followers",
         "index",
         "is_internal",
         "log",
@@ -61,10 +84,11 @@ class Partition:
         index: int,
         topic_id: bytes,
         log: Log,
-        leader: LeaderState,
+        role: ReplicaState,
         config: TopicConfig,
         metrics: TopicMetrics,
         executor: TimedExecutor,
+        shell: ReplicaShell,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -75,9 +99,17 @@ class Partition:
         self.failure: BrokerError | None = None
         """Set when the disk under this partition failed: it takes no more writes until the node is restarted."""
         self.fetch_waiters: set[DelayedFetch] = set()
+        """Consumers that wait for more to be committed."""
+        self.follower_waiters: set[DelayedFetch] = set()
+        """Replicas that wait for more to be written."""
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
         """Offset the high watermark must reach, and who waits for it; ascending, because appends are."""
-        self._leader = leader
+        self._role: ReplicaState = role
+        self._leader: LeaderState | None = role if isinstance(role, LeaderState) else None
+        """The role once more, while it is the leader's."""
+        self.has_followers = self._leader is None or len(self._leader.replicas) > 1
+        """Whether there is more than one replica."""
+        self._shell = shell
         self._executor = executor
         self._flushing: Flushing | None = None
         self.config = config
@@ -102,26 +134,101 @@ class Partition:
             self._flushing.stop()
         self._flushing = Flushing(self, config, self._executor) if Flushing.is_needed(config) else None
 
+        if self._leader is not None and self._leader.min_in_sync_changed(config.min_insync_replicas, monotonic_ms()):
+            self._high_watermark_moved()
+
+    # -- the role --------------------------------------------------------------------------------------------------
+
+    @property
+    def role(self) -> ReplicaState:
+        return self._role
+
     @property
     def leader(self) -> LeaderState:
+        """What this node knows as the leader; BrokerError when it is not."""
+        if self._leader is None:
+            raise self._no_leader()
         return self._leader
 
-    def become_leader(self, leader: LeaderState) -> None:
-        """A new leader epoch or another in-sync set; what waits for the high watermark goes on waiting."""
-        self._leader = leader
-        self._high_watermark_moved()
+    @property
+    def is_leader(self) -> bool:
+        return self._leader is not None
 
     @property
     def leader_epoch(self) -> int:
-        return self._leader.leader_epoch
+        return self._role.leader_epoch
 
     @property
     def high_watermark(self) -> int:
-        return self._leader.high_watermark
+        return self._role.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        return self.log.last_stable_offset(self._leader.high_watermark)
+        return self.log.last_stable_offset(self._role.high_watermark)
+
+    def _no_leader(self) -> BrokerError:
+        return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def change_role(self, role: ReplicaState) -> None:
+        """A new leader epoch."""
+        self._role = role
+        self._leader = role if isinstance(role, LeaderState) else None
+        self.has_followers = self._leader is None or len(self._leader.replicas) > 1
+        self.take_role()
+
+    def take_role(self) -> None:
+        """Does what beginning an epoch asks for beside knowing of it."""
+        leader = self._leader
+        if leader is None:
+            # Another node leads now, or none: for what is not committed yet this one cannot speak any more.
+            self._release_waiters(self._no_leader())
+            return
+        if len(leader.replicas) > 1 and self.log.latest_epoch < leader.leader_epoch:
+            # Followers ask where earlier epochs ended: that is where this one begins, records or not.
+            self.log.assign_epoch(leader.leader_epoch, self.log.log_end_offset)
+        if not self.is_synced and self._flushing is not None:
+            self._flushing.appended(self.log.now_ms())
+        self._high_watermark_moved()
+        self._wake_followers()
+
+    def in_sync_changed(
+        self, in_sync: tuple[int, ...], partition_epoch: int, replicas: tuple[int, ...], now_ms: int
+    ) -> None:
+        """The metadata says something new about the partition in the epoch this node leads it in."""
+        leader = self.leader
+        self.has_followers = len(replicas) > 1
+        if self.has_followers and self.log.latest_epoch < leader.leader_epoch:
+            # The first follower is on its way: see `take_role`.
+            self.log.assign_epoch(leader.leader_epoch, self.log.log_end_offset)
+        self._in_sync_moved(leader, leader.in_sync_changed(in_sync, partition_epoch, replicas, now_ms))
+
+    def in_sync_answered(self, leader: LeaderState, outcome: IsrOutcome, now_ms: int) -> None:
+        """The controller answered what this leader proposed."""
+        if leader is self._leader:
+            self._in_sync_moved(leader, leader.in_sync_answered(outcome, now_ms))
+
+    def recount(self, now_ms: int) -> None:
+        """Time has passed or nodes have come or gone: who counts, and who is to leave the in-sync set?"""
+        leader = self._leader
+        if leader is None:
+            return
+        if leader.recount(now_ms):
+            self._high_watermark_moved()
+        proposed = leader.propose_shrinkage(now_ms)
+        if proposed is not None:
+            self._shell.in_sync_proposed(self, leader, proposed)
+
+    def _in_sync_moved(self, leader: LeaderState, has_advanced: bool) -> None:
+        if has_advanced:
+            self._high_watermark_moved()
+        if not leader.has_enough_in_sync:
+            self.commit_waiters = [wait for wait in self.commit_waiters if not wait[1].gives_up_short_of_replicas(self)]
+        self._maybe_propose_growth(leader)
+
+    def _maybe_propose_growth(self, leader: LeaderState) -> None:
+        proposed = leader.propose_growth()
+        if proposed is not None:
+            self._shell.in_sync_proposed(self, leader, proposed)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -140,7 +247,9 @@ class Partition:
         if self.failure is not None:
             raise self.failure
         leader = self._leader
-        if acks == -1 and not leader.has_enough_in_sync(self._config.min_insync_replicas):
+        if leader is None:
+            raise self._no_leader()
+        if acks == -1 and not leader.has_enough_in_sync:
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
         validated, header = prepare_produced(records, self._rules, produce_version=api_version, now_ms=now_ms)
         result = self.log.append_as_leader(validated, header, leader.leader_epoch, now_ms)
@@ -156,25 +265,32 @@ class Partition:
         """Appends a batch this node built itself: records of a coordinator, transaction markers."""
         if self.failure is not None:
             raise self.failure
-        result = self.log.append_as_leader(batch, decode_header(batch), self._leader.leader_epoch, now_ms)
+        result = self.log.append_as_leader(batch, decode_header(batch), self.leader.leader_epoch, now_ms)
         self.appended(now_ms)
         return result
 
     def appended(self, now_ms: int) -> None:
         """The log has grown: move the high watermark, at once or when the flush settings allow it."""
         if self._flushing is not None:
+            if self._leader is not None:
+                self._leader.appended(self.log.log_end_offset)
             self._flushing.appended(now_ms)
         else:
             self.local_end_reached(self.log.log_end_offset)
+        if self.follower_waiters:
+            self._wake_followers()
 
     def local_end_reached(self, end_offset: int) -> None:
         """This replica counts as holding everything below `end_offset`: called after append, or after fsync."""
-        if self._leader.replica_reached(self._leader.node_id, end_offset):
+        leader = self._leader
+        if leader is None:
+            self._shell.follower_synced(self)
+        elif leader.local_end_reached(end_offset):
             self._high_watermark_moved()
 
     def _high_watermark_moved(self) -> None:
         if self.commit_waiters:
-            high_watermark = self._leader.high_watermark
+            high_watermark = self._role.high_watermark
             ready = [waiter for offset, waiter in self.commit_waiters if offset <= high_watermark]
             self.commit_waiters = [wait for wait in self.commit_waiters if wait[0] > high_watermark]
             for waiter in ready:
@@ -182,32 +298,102 @@ class Partition:
         for fetch in self.fetch_waiters:
             fetch.wake()
 
+    def _wake_followers(self) -> None:
+        for fetch in self.follower_waiters:
+            fetch.wake()
+
     def fail(self, error: BrokerError) -> None:
         """The disk failed in a way that cannot be undone (an fsync): nothing more is acknowledged here."""
         self.failure = error
-        self._release_waiters()
+        self._stop_flushing()
+        self._release_waiters(error)
 
-    def retire(self) -> None:
+    def retire(self, error_code: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """The partition leaves this node: whoever waits is answered now."""
-        self.failure = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        self._release_waiters()
+        self.failure = BrokerError(error_code)
+        self._stop_flushing()
+        self._release_waiters(self.failure)
 
-    def _release_waiters(self) -> None:
+    def _stop_flushing(self) -> None:
         if self._flushing is not None:
             self._flushing.stop()
+
+    def _release_waiters(self, error: BrokerError) -> None:
+        self._release_commit_waiters(error)
+        for fetch in (*self.fetch_waiters, *self.follower_waiters):
+            fetch.wake()
+
+    def _release_commit_waiters(self, error: BrokerError) -> None:
         waiting, self.commit_waiters = self.commit_waiters, []
         for _, waiter in waiting:
-            waiter.partition_gone(self)
-        for fetch in list(self.fetch_waiters):
-            fetch.wake()
+            waiter.partition_gone(self, error)
+
+    # -- replicating -----------------------------------------------------------------------------------------------
+
+    def follower_fetched(
+        self, node_id: int, broker_epoch: int, offset: int, log_start_offset: int, now_ms: int
+    ) -> None:
+        """A replica asks for what follows `offset`: it has everything below. BrokerError when it may not ask here."""
+        leader = self.leader
+        if leader.follower_fetched(node_id, broker_epoch, offset, log_start_offset, self.log.log_end_offset, now_ms):
+            self._high_watermark_moved()
+        if len(leader.in_sync) < len(leader.replicas):
+            self._maybe_propose_growth(leader)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether this replica may say that it has all of its log."""
+        flushing = self._flushing
+        return flushing is None or not flushing.is_before_ack or self.log.recovery_point >= self.log.log_end_offset
+
+    def append_fetched(
+        self, records: Buffer, follower: FollowerState, leader_high_watermark: int, leader_log_start: int
+    ) -> int:
+        """Appends what the leader sent, byte for byte; returns by how many offsets the log grew. BrokerError when it
+        does not continue this log."""
+        log = self.log
+        end_before = log.log_end_offset
+        log.append_as_follower(records, follower.leader_epoch)
+        if log.log_end_offset > end_before and self._flushing is not None:
+            self._flushing.appended(log.now_ms())
+        if follower.leader_answered(leader_high_watermark, log.log_end_offset):
+            self._high_watermark_moved()
+        if leader_log_start > log.log_start_offset:
+            log.increment_log_start_offset(min(leader_log_start, follower.high_watermark))
+        return log.log_end_offset - end_before
+
+    def truncate_diverging(self, follower: FollowerState, leader_epoch: int, leader_end_offset: int) -> int:
+        """Cuts the log where the leader's parts from it, as far as this answer tells; returns where it ends now."""
+        log = self.log
+        own_epoch, own_end_offset = log.end_offset_for_epoch(leader_epoch) or (-1, -1)
+        log.truncate_to(
+            truncation_offset(
+                leader_epoch=leader_epoch,
+                leader_end_offset=leader_end_offset,
+                own_epoch=own_epoch,
+                own_end_offset=own_end_offset,
+                log_end_offset=log.log_end_offset,
+            )
+        )
+        follower.truncated(log.log_end_offset)
+        return log.log_end_offset
+
+    def restart_at(self, follower: FollowerState, offset: int, *, keep_below: bool) -> None:
+        """The leader has nothing at this log's end: cut back to `offset`, or drop all and go on from there."""
+        if keep_below:
+            self.log.truncate_to(offset)
+        else:
+            self.log.truncate_fully_and_start_at(offset)
+            follower.high_watermark = offset
+        follower.truncated(self.log.log_end_offset)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Fences a client whose idea of the leader epoch differs from this leader's (-1: it has none)."""
-        if current_leader_epoch == -1 or current_leader_epoch == self._leader.leader_epoch:
+        if current_leader_epoch == -1 or current_leader_epoch == self._role.leader_epoch:
             return
-        if current_leader_epoch < self._leader.leader_epoch:
+        if current_leader_epoch < self._role.leader_epoch:
             raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH)
         raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 

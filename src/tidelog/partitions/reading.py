@@ -1,6 +1,12 @@
-"""One partition's share of a fetch: what may be read, and what must be said besides the bytes."""
+"""One partition's share of a fetch: what may be read, and what must be said besides the bytes.
+
+A consumer reads what is committed, of the leader or of a follower near to it; a follower reads all there is, of the
+leader only, and by asking for what follows tells what it has.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.partitions.fetch_session import FetchTarget
@@ -24,6 +30,7 @@ class PartitionAnswer:
         "last_stable_offset",
         "log_start_offset",
         "partition",
+        "preferred_read_replica",
         "region",
     )
 
@@ -36,6 +43,8 @@ class PartitionAnswer:
         self.aborted_transactions: list[AbortedTransaction] | None = None
         """None unless the fetch is read_committed."""
         self.diverging_epoch: tuple[int, int] | None = None
+        self.preferred_read_replica = -1
+        """Where the consumer had better read; -1 for here."""
         self.region: LogRegion | None = None
 
     def count_bytes_out(self) -> None:
@@ -88,6 +97,54 @@ def read_partition(
     except BrokerError as error:
         answer.error_code = error.code
         answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+    return answer
+
+
+class FetchingReplica(NamedTuple):
+    """The follower that sends a fetch."""
+
+    node_id: int
+    broker_epoch: int
+
+
+def read_for_follower(
+    partition: Partition,
+    target: FetchTarget,
+    replica: FetchingReplica,
+    max_bytes: int,
+    min_one_batch: bool,
+    now_ms: int | None,
+) -> PartitionAnswer:
+    """The same for another replica. `now_ms` (of a clock that never goes back) when the request was just read: where it
+    fetches is noted then, and not again when a request that waited is tried once more."""
+    answer = PartitionAnswer(partition=partition)
+    try:
+        if partition.failure is not None:
+            raise partition.failure
+        partition.check_leader_epoch(target.current_leader_epoch)
+        leader = partition.leader
+        log = partition.log
+        if target.last_fetched_epoch >= 0:
+            answer.diverging_epoch = _diverging_epoch(partition, target)
+        if answer.diverging_epoch is None:
+            region = partition.read(
+                target.fetch_offset,
+                min(max_bytes, target.max_bytes),
+                upper_offset=log.log_end_offset,
+                min_one_batch=min_one_batch,
+            )
+            if region is not None and region.size:
+                answer.region = region
+            if now_ms is not None:
+                partition.follower_fetched(
+                    replica.node_id, replica.broker_epoch, target.fetch_offset, target.log_start_offset, now_ms
+                )
+        answer.high_watermark = leader.high_watermark
+        answer.last_stable_offset = -1
+        answer.log_start_offset = log.log_start_offset
+    except BrokerError as error:
+        answer.error_code = error.code
+        answer.region = None
     return answer
 
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidelog.config.topic import TopicConfig
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID, TopicPartition
+from tidelog.partitions.core.follower import FollowerState
 from tidelog.partitions.core.leader import LeaderState
+from tidelog.partitions.core.replica import ReplicaState
 from tidelog.partitions.flushing import TimedExecutor
 from tidelog.partitions.partition import Partition
+from tidelog.runtime.clock import monotonic_ms
 from tidelog.storage.partition_metadata import read_partition_metadata
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics, PartitionSample
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
     from tidelog.metadata.delta import MetadataDelta
     from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
+    from tidelog.partitions.replication.replication import Replication
     from tidelog.storage.log import Log
     from tidelog.storage.log_directory import LogDirectory
 
@@ -41,7 +45,13 @@ TopicKey = str | bytes
 
 class PartitionTable:
     def __init__(
-        self, *, config: BrokerConfig, directory: LogDirectory, metrics: NodeMetrics, workers: Executor
+        self,
+        *,
+        config: BrokerConfig,
+        directory: LogDirectory,
+        metrics: NodeMetrics,
+        workers: Executor,
+        replication: Replication,
     ) -> None:
         """`config` as the node was started with it; settings changed at run time come with the image."""
         self._config = config
@@ -49,6 +59,10 @@ class PartitionTable:
         self._directory = directory
         self._metrics = metrics
         self._workers = workers
+        self._replication = replication
+        self._image: MetadataImage | None = None
+        self._live_brokers: dict[int, int] = {}
+        """Broker epoch of each node that may be in sync; every leader here looks at this one dictionary."""
         self._flush_executor = TimedExecutor(workers, asyncio.get_running_loop(), metrics.fsync)
         self._by_topic: dict[TopicKey, dict[int, Partition]] = {}
         """Every topic twice: under its name and under its id."""
@@ -63,6 +77,8 @@ class PartitionTable:
 
     async def load(self, image: MetadataImage) -> None:
         """Opens the log of every replica the image gives this node."""
+        self._image = image
+        self._follow_brokers(image)
         config = image.broker_config(self._config)
         if not self._directory.clean_shutdown:
             # Every log has to be read and checked, which threads can do side by side.
@@ -101,6 +117,9 @@ class PartitionTable:
         await asyncio.gather(*(loop.run_in_executor(self._workers, open_logs, share) for share in shares))
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        self._image = image
+        if delta.brokers_changed:
+            self._follow_brokers(image)
         config = image.broker_config(self._config)
         for topic in delta.topics_deleted:
             self._delete_topic(topic)
@@ -115,10 +134,22 @@ class PartitionTable:
             for partition in self._by_topic.get(name, {}).values():
                 partition.config = topic_config
 
+    def _follow_brokers(self, image: MetadataImage) -> None:
+        """Nodes came, went, or were fenced: whom does each leader wait for now?"""
+        live = {broker.node_id: broker.epoch for broker in image.active_brokers()}
+        if live == self._live_brokers:
+            return
+        self._live_brokers.clear()
+        self._live_brokers.update(live)
+        now_ms = monotonic_ms()
+        for partition in self:
+            partition.recount(now_ms)
+
     def _open_topic(self, topic: TopicImage, states: dict[int, PartitionState], config: BrokerConfig) -> None:
         topic_config = topic.effective_config(config)
         for index, state in states.items():
             if self._node_id not in state.replicas:
+                self._leave(topic, index)
                 continue
             try:
                 self._become_replica(topic, index, state, topic_config)
@@ -135,29 +166,78 @@ class PartitionTable:
         by_index = self._by_topic.setdefault(topic.name, {})
         self._by_topic[topic.topic_id] = by_index
         known = by_index.get(index)
-        log = known.log if known is not None else self._open_log(topic, index, config)
-        leader = LeaderState(
-            node_id=self._node_id,
-            leader_epoch=state.leader_epoch,
-            in_sync=frozenset(state.isr) | {self._node_id},
-            replica_count=len(state.replicas),
-            high_watermark=known.high_watermark if known is not None else log.log_start_offset,
-        )
-        # What a restart finds in the log survived it: the node counts as holding all of it.
-        leader.replica_reached(self._node_id, log.log_end_offset)
         if known is not None:
-            known.become_leader(leader)
+            self._change_role(known, state)
             return
-        by_index[index] = Partition(
+        log = self._open_log(topic, index, config)
+        checkpointed = self._directory.high_watermarks.get(log.topic_partition, log.log_start_offset)
+        high_watermark = min(max(checkpointed, log.log_start_offset), log.log_end_offset)
+        by_index[index] = partition = Partition(
             topic=topic.name,
             index=index,
             topic_id=topic.topic_id,
             log=log,
-            leader=leader,
+            # What a restart finds in the log survived it: the node counts as holding all of it.
+            role=self._new_role(state, log, high_watermark, config, None),
             config=config,
             metrics=self._metrics.topic(topic.name),
             executor=self._flush_executor,
+            shell=self._replication,
         )
+        if len(state.replicas) > 1:
+            partition.take_role()
+            self._replication.role_changed(partition)
+
+    def _change_role(self, partition: Partition, state: PartitionState) -> None:
+        role = partition.role
+        if state.partition_epoch < role.partition_epoch:
+            return
+        is_same_leader = state.leader == role.leader_id and state.leader_epoch == role.leader_epoch
+        if is_same_leader and partition.is_leader:
+            partition.in_sync_changed(state.isr, state.partition_epoch, state.replicas, monotonic_ms())
+        elif is_same_leader:
+            role.partition_epoch = state.partition_epoch
+        else:
+            local_end = partition.log.log_end_offset if partition.is_synced else partition.log.recovery_point
+            partition.change_role(
+                self._new_role(state, partition.log, role.high_watermark, partition.config, local_end)
+            )
+            self._replication.role_changed(partition)
+
+    def _new_role(
+        self, state: PartitionState, log: Log, high_watermark: int, config: TopicConfig, local_end: int | None
+    ) -> ReplicaState:
+        if state.leader != self._node_id:
+            return FollowerState(
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                high_watermark=high_watermark,
+            )
+        return LeaderState(
+            node_id=self._node_id,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            replicas=state.replicas,
+            in_sync=state.isr,
+            high_watermark=high_watermark,
+            log_end_offset=log.log_end_offset,
+            local_end_offset=local_end,
+            live_brokers=self._live_brokers,
+            min_in_sync=config.min_insync_replicas,
+            lag_time_max_ms=self._config.replica_lag_time_max_ms,
+            now_ms=monotonic_ms(),
+        )
+
+    def _leave(self, topic: TopicImage, index: int) -> None:
+        """The partition was moved to other nodes: what is here goes."""
+        partition = self._by_topic.get(topic.topic_id, {}).pop(index, None)
+        if partition is None:
+            return
+        self._replication.partition_removed(partition)
+        partition.retire(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._directory.delete_log(partition.topic_partition)
+        logger.info("partition was moved to other nodes", partition=str(partition))
 
     def _open_log(self, topic: TopicImage, index: int, config: TopicConfig) -> Log:
         topic_partition = TopicPartition(topic.name, index)
@@ -179,6 +259,7 @@ class PartitionTable:
         if self._by_topic.get(topic.name) is partitions:
             del self._by_topic[topic.name]
         for partition in partitions.values():
+            self._replication.partition_removed(partition)
             partition.retire()
         self._offline = {
             key: error for key, error in self._offline.items() if key[0] not in (topic.name, topic.topic_id)
@@ -201,17 +282,25 @@ class PartitionTable:
         failure = self._offline.get((topic_key, index))
         if failure is not None:
             return failure
-        if isinstance(topic_key, bytes) and topic_key not in self._by_topic:
+        topics: Mapping[Any, TopicImage] = {}
+        if self._image is not None:
+            topics = self._image.topics if isinstance(topic_key, str) else self._image.topics_by_id
+        topic = topics.get(topic_key)
+        if topic is not None and index in topic.partitions:
+            return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if topic is None and isinstance(topic_key, bytes):
             return BrokerError(ErrorCode.UNKNOWN_TOPIC_ID)
         return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def require(self, topic: str, index: int) -> Partition:
-        """The partition, fit to be used; BrokerError otherwise."""
+        """The partition, led by this node and fit to be used; BrokerError otherwise."""
         partition = self.find_partition(topic, index)
         if partition is None:
             raise self.missing(topic, index)
         if partition.failure is not None:
             raise partition.failure
+        if not partition.is_leader:
+            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
 
     def __iter__(self) -> Iterator[Partition]:

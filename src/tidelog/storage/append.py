@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tidelog.storage.segment import Segment
 
 NO_TIME: Final = -1
+EPOCH_MAX: Final = 0x7FFFFFFF
 _PREFIX: Final = Struct(">qii")
 _pack_prefix = _PREFIX.pack
 _PREFIX_SIZE: Final = _PREFIX.size
@@ -138,11 +139,12 @@ def _record_marker(log: Log, segment: Segment, marker: EndTransactionMarker, off
         segment.save_indexes()
 
 
-def append_as_follower(log: Log, records: Buffer, now_ms: int) -> AppendResult | None:
-    """Append batches fetched from the leader, whose offsets and epochs are theirs already.
+def append_as_follower(log: Log, records: Buffer, now_ms: int, leader_epoch: int) -> AppendResult | None:
+    """Append batches fetched from the leader of that epoch, whose offsets and epochs are theirs already.
 
     A batch cut short at the end is left out (it comes with the next fetch); None when there was no whole one. Batches
-    that are damaged or do not continue this log raise, and those before them in `records` are not appended either.
+    that are damaged, do not continue this log or claim a later epoch raise, and those before them in `records` are not
+    appended either.
     """
     view = memoryview(records)
     batches = list(iterate_headers(view))
@@ -154,6 +156,11 @@ def append_as_follower(log: Log, records: Buffer, now_ms: int) -> AppendResult |
             raise BrokerError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"A fetched batch begins at offset {header.base_offset} where {expected} or more was due.",
+            )
+        if header.partition_leader_epoch > leader_epoch:
+            raise BrokerError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"The fetched batch at offset {header.base_offset} is of a later leader epoch than its leader.",
             )
         if not verify_crc(view, position, header):
             raise CorruptBatch(f"The checksum of the fetched batch at offset {header.base_offset} is wrong.")

@@ -223,9 +223,9 @@ class Log:
         """Append one validated batch; see `storage.append` for what holds when this returns or raises."""
         return append.append_as_leader(self, records, header, leader_epoch, now_ms)
 
-    def append_as_follower(self, records: Buffer, now_ms: int | None = None) -> AppendResult | None:
+    def append_as_follower(self, records: Buffer, leader_epoch: int = append.EPOCH_MAX) -> AppendResult | None:
         """Append whole batches that carry their offsets already; None when there was none."""
-        return append.append_as_follower(self, records, self.now_ms() if now_ms is None else now_ms)
+        return append.append_as_follower(self, records, self.now_ms(), leader_epoch)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """The first batch of a leader epoch is at the offset."""

@@ -52,6 +52,9 @@ def replace_segments(log: Log, new: Sequence[Segment], old: Sequence[Segment]) -
 
 def truncate_to(log: Log, offset: int) -> None:
     if offset >= log.log_end_offset:
+        # An epoch that began at the end of the log and has no records yet may be the one that is contradicted.
+        log.leader_epochs.truncate_from_end(offset)
+        log.latest_epoch = log.leader_epochs.latest_epoch
         return
     if offset < log.segments[0].base_offset:
         truncate_fully_and_start_at(log, offset)

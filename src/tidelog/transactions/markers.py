@@ -41,7 +41,7 @@ class LocalMarkers:
             found.log.producer_state.check_end_epoch(marker.producer_id, marker.producer_epoch)
         if partition.topic == OFFSETS_TOPIC:
             return self._end_offsets(partition.partition, marker)
-        if not found.leader.has_enough_in_sync(found.config.min_insync_replicas):
+        if not found.leader.has_enough_in_sync:
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
         now_ms = wall_clock_ms()
         end_offset = found.append_own(marker.to_batch(now_ms), now_ms).last_offset + 1
@@ -61,6 +61,9 @@ class _Commit:
         if not self.done.done():
             self.done.set_result(None)
 
-    def partition_gone(self, partition: Partition, /) -> None:
+    def partition_gone(self, partition: Partition, error: BrokerError, /) -> None:
         if not self.done.done():
-            self.done.set_exception(partition.failure or BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            self.done.set_exception(error)
+
+    def gives_up_short_of_replicas(self, partition: Partition, /) -> bool:
+        return False

@@ -30,6 +30,14 @@ from tidelog.telemetry.metrics import DurationHistogram, TopicMetrics
 NOW_MS = 1_700_000_000_000
 
 
+class NoPeers:
+    def in_sync_proposed(self, partition: Partition, leader: LeaderState, in_sync: frozenset[int], /) -> None:
+        raise AssertionError("nobody else is there")
+
+    def follower_synced(self, partition: Partition, /) -> None:
+        raise AssertionError("this node follows nobody")
+
+
 class Disk:
     """Opens the one partition again and again, as restarts do."""
 
@@ -38,22 +46,35 @@ class Disk:
         self.executor = ThreadPoolExecutor(1)
         self.loop = asyncio.new_event_loop()
 
-    def partition(self, *, in_sync: frozenset[int] = frozenset({1}), **settings: object) -> Partition:
+    def partition(
+        self, *, in_sync: frozenset[int] = frozenset({1}), replicas: tuple[int, ...] = (), **settings: object
+    ) -> Partition:
         config = TopicConfig(cleanup_policy=frozenset({"compact"}), **settings)
         where = TopicPartition("__consumer_offsets", 0)
         log = Log.open(self.path, where, config, topic_id=b"i" * 16, now_ms=wall_clock_ms, clean_shutdown=False)
         leader = LeaderState(
-            node_id=1, leader_epoch=3, in_sync=in_sync, replica_count=len(in_sync), high_watermark=log.log_end_offset
+            node_id=1,
+            leader_epoch=3,
+            partition_epoch=0,
+            replicas=replicas or in_sync,
+            in_sync=in_sync,
+            high_watermark=log.log_end_offset,
+            log_end_offset=log.log_end_offset,
+            live_brokers={},
+            min_in_sync=config.min_insync_replicas,
+            lag_time_max_ms=30_000,
+            now_ms=0,
         )
         return Partition(
             topic=where.topic,
             index=0,
             topic_id=b"i" * 16,
             log=log,
-            leader=leader,
+            role=leader,
             config=config,
             metrics=TopicMetrics(),
             executor=TimedExecutor(self.executor, self.loop, DurationHistogram()),
+            shell=NoPeers(),
         )
 
 
@@ -123,8 +144,7 @@ def test_what_cannot_be_written_is_refused_with_nothing_written(disk: Disk) -> N
 
 
 def test_too_few_replicas(disk: Disk) -> None:
-    partition = disk.partition(min_insync_replicas=2)
-    partition.leader.replica_count = 3
+    partition = disk.partition(replicas=(1, 2, 3), min_insync_replicas=2)
     with pytest.raises(BrokerError) as caught:
         PartitionLog(partition).append([(b"k", b"x")], NOW_MS)
     assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -138,7 +158,7 @@ def test_a_write_is_committed_when_the_other_replica_has_it(disk: Disk) -> None:
     log.watch(lambda: heard.append("commit"), lambda: heard.append("lost"))
     log.append([(b"k", b"x")], NOW_MS)
     assert (log.end_offset, log.high_watermark, heard) == (1, 0, [])
-    partition.leader.replica_reached(2, 1)
+    partition.leader.follower_fetched(2, -1, 1, 0, 1, 0)
     partition._high_watermark_moved()
     assert (log.high_watermark, heard) == (1, ["commit"])
     log.append([(b"k", b"y")], NOW_MS)

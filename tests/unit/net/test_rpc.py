@@ -14,8 +14,15 @@ from tidelog.protocol.generated.api_versions import ApiVersionsRequest, ApiVersi
 from tidelog.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tidelog.testing.broker import AsyncBroker
 
+pytestmark = pytest.mark.anyio
+
 Answer = Callable[[int, asyncio.StreamWriter], Awaitable[None]]
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 class Peer:

@@ -9,17 +9,27 @@ from __future__ import annotations
 import asyncio
 
 from tidelog.api.context import RequestContext
-from tidelog.model.errors import BrokerError
+from tidelog.api.current_leaders import LEADER_IS_ELSEWHERE, leader_endpoints, leaders_elsewhere
+from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.reply import Buffers, PendingReply
 from tidelog.partitions.delayed import DelayedFetch
 from tidelog.partitions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchTarget, TopicKey
 from tidelog.partitions.partition import Partition
-from tidelog.partitions.reading import PartitionAnswer, read_partition, refuse_partition
+from tidelog.partitions.reading import (
+    FetchingReplica,
+    PartitionAnswer,
+    read_for_follower,
+    read_partition,
+    refuse_partition,
+)
+from tidelog.partitions.replica_selection import preferred_read_replica
 from tidelog.protocol.hot_fetch import FetchRequest, decode_fetch, encode_fetch_response
+from tidelog.runtime.clock import monotonic_ms
 
 TOPIC_IDS_FROM_VERSION = 13
-CONSUMER = -1
+FOLLOWER_READS_FROM_VERSION = 11
+"""Consumers that say where they stand may read from a follower."""
 
 
 def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> Buffers | PendingReply:
@@ -38,7 +48,9 @@ class _Fetch:
     __slots__ = (
         "_context",
         "_is_incremental",
+        "_is_new",
         "_max_bytes",
+        "_replica",
         "_reply",
         "_request",
         "_session",
@@ -56,6 +68,9 @@ class _Fetch:
         self._is_incremental = False
         self._targets = self._open_session(_targets_of(request))
         self._reply = PendingReply()
+        self._replica = FetchingReplica(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
+        """None for a consumer."""
+        self._is_new = True
 
     def _open_session(self, asked: list[FetchTarget]) -> list[FetchTarget]:
         """Everything this fetch is to read: what it names, and in an incremental fetch what its session remembers."""
@@ -87,13 +102,20 @@ class _Fetch:
         partitions = self._context.services.partitions
         find = partitions.find_partition
         isolation_level = self._request.isolation_level
+        replica = self._replica
+        first_read_ms = monotonic_ms() if replica is not None and self._is_new else None
+        self._is_new = False
         for target in self._targets:
             partition = find(target.topic_key, target.partition)
             if partition is None:
                 answer = refuse_partition(partitions.missing(target.topic_key, target.partition))
+            elif replica is not None:
+                answer = read_for_follower(partition, target, replica, left_bytes, found_bytes == 0, first_read_ms)
+            elif partition.has_followers:
+                answer = self._read_replicated(partition, target, left_bytes, found_bytes == 0)
             else:
                 answer = read_partition(partition, target, isolation_level, left_bytes, found_bytes == 0)
-            if answer.error_code or answer.diverging_epoch is not None:
+            if answer.error_code or answer.diverging_epoch is not None or answer.preferred_read_replica >= 0:
                 must_answer = True
             elif answer.region is not None:
                 size = answer.region.size
@@ -107,14 +129,38 @@ class _Fetch:
                 answer.count_bytes_out()
         return self._respond(answers)
 
+    def _read_replicated(
+        self, partition: Partition, target: FetchTarget, max_bytes: int, min_one_batch: bool
+    ) -> PartitionAnswer:
+        """A consumer's read of a partition with several replicas: perhaps another one is nearer."""
+        request, services = self._request, self._context.services
+        if not partition.is_leader and self._context.version < FOLLOWER_READS_FROM_VERSION:
+            return refuse_partition(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        if request.rack_id:
+            nearest = preferred_read_replica(
+                partition, request.rack_id, target.fetch_offset, services.config, services.metadata.image
+            )
+            if nearest is not None:
+                answer = read_partition(partition, target, request.isolation_level, 0, False)
+                answer.preferred_read_replica = nearest if not answer.error_code else -1
+                return answer
+        return read_partition(partition, target, request.isolation_level, max_bytes, min_one_batch)
+
     def _respond(self, answers: list[tuple[FetchTarget, PartitionAnswer]]) -> Buffers:
         session = self._session
         by_topic: dict[TopicKey, list[tuple[int, PartitionAnswer]]] = {}
+        has_error = False
+        preferred: dict[tuple[TopicKey, int], int] | None = None
         for target, answer in answers:
             has_records = answer.region is not None
+            if answer.error_code:
+                has_error = True
+            if answer.preferred_read_replica >= 0:
+                preferred = preferred or {}
+                preferred[target.topic_key, target.partition] = answer.preferred_read_replica
             if session is not None:
                 is_news = target.must_tell(
-                    has_records=has_records,
+                    has_records=has_records or answer.diverging_epoch is not None or answer.preferred_read_replica >= 0,
                     error_code=answer.error_code,
                     high_watermark=answer.high_watermark,
                     log_start_offset=answer.log_start_offset,
@@ -124,10 +170,30 @@ class _Fetch:
                 if has_records:
                     session.move_to_end(target)
             by_topic.setdefault(target.topic_key, []).append((target.partition, answer))
-        if any(answer.error_code for _, answer in answers):
-            self._count_errors(answers)
+        leaders = self._leaders_elsewhere(answers) if has_error else {}
         return encode_fetch_response(
-            self._context.version, 0, 0, session.session_id if session is not None else 0, list(by_topic.items())
+            self._context.version,
+            0,
+            0,
+            session.session_id if session is not None else 0,
+            list(by_topic.items()),
+            current_leaders=leaders or None,
+            preferred_read_replicas=preferred,
+            node_endpoints=leader_endpoints(self._context, leaders) if leaders else (),
+        )
+
+    def _leaders_elsewhere(
+        self, answers: list[tuple[FetchTarget, PartitionAnswer]]
+    ) -> dict[tuple[TopicKey, int], tuple[int, int]]:
+        """Who leads the partitions that this node does not, so that the client need not ask."""
+        self._count_errors(answers)
+        return leaders_elsewhere(
+            self._context,
+            (
+                (target.topic_key, target.partition)
+                for target, answer in answers
+                if answer.error_code in LEADER_IS_ELSEWHERE
+            ),
         )
 
     def _count_errors(self, answers: list[tuple[FetchTarget, PartitionAnswer]]) -> None:
@@ -143,7 +209,13 @@ class _Fetch:
         services.metrics.waiting_fetches += 1
         found = (services.partitions.find_partition(t.topic_key, t.partition) for t in self._targets)
         partitions: list[Partition] = [partition for partition in found if partition is not None]
-        delayed = DelayedFetch(partitions, self._request.max_wait_ms, self._try_later, asyncio.get_running_loop())
+        delayed = DelayedFetch(
+            partitions,
+            self._request.max_wait_ms,
+            self._try_later,
+            asyncio.get_running_loop(),
+            is_follower=self._replica is not None,
+        )
 
         def abandon() -> None:
             delayed.cancel()
@@ -163,9 +235,11 @@ class _Fetch:
 
 def _targets_of(request: FetchRequest) -> list[FetchTarget]:
     return [
-        FetchTarget(_topic_key(name, topic_id), index, offset, max_bytes, leader_epoch, last_fetched_epoch)
+        FetchTarget(
+            _topic_key(name, topic_id), index, offset, max_bytes, leader_epoch, last_fetched_epoch, log_start_offset
+        )
         for name, topic_id, partitions in request.topics
-        for index, leader_epoch, offset, last_fetched_epoch, _, max_bytes in partitions
+        for index, leader_epoch, offset, last_fetched_epoch, log_start_offset, max_bytes in partitions
     ]
 
 

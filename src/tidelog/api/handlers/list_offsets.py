@@ -22,6 +22,7 @@ EARLIEST_PENDING_UPLOAD = -6
 READ_COMMITTED = 1
 NOT_FOUND = (-1, -1, -1)
 LEADER_EPOCHS_FROM_VERSION = 4
+OFFSET_NOT_AVAILABLE_FROM_VERSION = 5
 
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
@@ -32,7 +33,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
         answers = []
         for asked in topic.partitions:
             try:
-                timestamp, offset, epoch = _find(context, topic.name, asked, request.isolation_level)
+                timestamp, offset, epoch = _find(context, topic.name, asked, request)
                 answers.append(
                     ListOffsetsPartitionResponse(
                         partition_index=asked.partition_index,
@@ -50,7 +51,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
 
 
 def _find(
-    context: RequestContext, topic: str, asked: ListOffsetsPartition, isolation_level: int
+    context: RequestContext, topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest
 ) -> tuple[int, int, int]:
     """Timestamp, offset and leader epoch of what was asked for; NOT_FOUND when no record is that late."""
     partition = context.services.partitions.require(topic, asked.partition_index)
@@ -60,17 +61,28 @@ def _find(
         if context.version < FIRST_VERSION_OF.get(asked.timestamp, 0) or asked.timestamp < EARLIEST_PENDING_UPLOAD:
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION)
         if asked.timestamp == LATEST:
-            return -1, _upper_offset(partition, isolation_level), partition.leader_epoch
+            return -1, _upper_offset(context, partition, request), partition.leader_epoch
         if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
             return -1, log.log_start_offset, log.leader_epochs.epoch_for_offset(log.log_start_offset)
         if asked.timestamp == MAX_TIMESTAMP:
             return log.max_timestamp_offset() or NOT_FOUND
         return NOT_FOUND
     found = log.offset_for_timestamp(asked.timestamp)
-    if found is None or found[1] >= _upper_offset(partition, isolation_level):
+    if found is None or found[1] >= _upper_offset(context, partition, request):
         return NOT_FOUND
     return found
 
 
-def _upper_offset(partition: Partition, isolation_level: int) -> int:
-    return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
+def _upper_offset(context: RequestContext, partition: Partition, request: ListOffsetsRequest) -> int:
+    """The end of what the asker may read. A new leader that has not heard of all its followers yet knows less than the
+    last one told: it says nothing rather than something older."""
+    if request.replica_id >= 0:
+        return partition.log.log_end_offset
+    leader = partition.leader
+    if leader.high_watermark < leader.epoch_start_offset:
+        raise BrokerError(
+            ErrorCode.OFFSET_NOT_AVAILABLE
+            if context.version >= OFFSET_NOT_AVAILABLE_FROM_VERSION
+            else ErrorCode.LEADER_NOT_AVAILABLE
+        )
+    return partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark

@@ -152,11 +152,11 @@ def _reply_when_committed(
     for partition, offset, _ in uncommitted:
         waits[partition] = max(waits.get(partition, 0), offset)
 
-    def complete(late: set[Partition]) -> None:
+    def complete(failures: dict[Partition, BrokerError]) -> None:
         metrics.waiting_produces -= 1
         for partition, _, result in uncommitted:
-            if partition in late:
-                error = partition.failure or BrokerError(ErrorCode.REQUEST_TIMED_OUT)
+            error = failures.get(partition)
+            if error is not None:
                 result.error_code, result.error_message = error.code, error.message
                 result.base_offset = -1
         reply.complete([encode_produce_response(context.version, answer)])

@@ -102,6 +102,10 @@ class ReplicationSection(Settings, section="replication"):
     replica_high_watermark_checkpoint_interval_ms: int = int64(
         default=5000, minimum=1, doc="How often high watermarks are written to disk."
     )
+    replica_selector_class: str | None = optional_text(
+        doc="rack-aware (or Kafka's RackAwareReplicaSelector): consumers that name their rack are sent to a replica "
+        "there; everyone reads from the leader when nothing is given."
+    )
     offsets_topic_replication_factor: int = int16(
         default=3, minimum=1, doc="Replicas of the offsets topic; no more than there are nodes are used."
     )

@@ -1,0 +1,1 @@
+"""The shell of replication: fetches of followers, proposals of leaders, and the clock that watches both."""

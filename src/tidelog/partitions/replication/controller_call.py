@@ -1,0 +1,66 @@
+"""AlterPartition over the wire: the way to a controller on another node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
+from tidelog.metadata.image import PartitionState
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.net.rpc import RpcClient
+from tidelog.protocol.generated.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    BrokerState,
+)
+
+TIMEOUT_S = 10.0
+
+
+async def alter_partitions(
+    client: RpcClient, node_id: int, broker_epoch: int, changes: Sequence[IsrChange]
+) -> list[IsrOutcome]:
+    """Sends the changes to the controller at the other end; one outcome for each it answered."""
+    topics: dict[bytes, list[AlterPartitionRequestPartitionData]] = {}
+    for change in changes:
+        topics.setdefault(change.topic_id, []).append(
+            AlterPartitionRequestPartitionData(
+                partition_index=change.partition,
+                leader_epoch=change.leader_epoch,
+                new_isr_with_epochs=[
+                    BrokerState(broker_id=replica.node_id, broker_epoch=replica.epoch) for replica in change.isr
+                ],
+                leader_recovery_state=change.recovery_state,
+                partition_epoch=change.partition_epoch,
+            )
+        )
+    request = AlterPartitionRequest(
+        broker_id=node_id,
+        broker_epoch=broker_epoch,
+        topics=[
+            AlterPartitionRequestTopicData(topic_id=topic_id, partitions=partitions)
+            for topic_id, partitions in topics.items()
+        ],
+    )
+    response = await client.call(request, AlterPartitionResponse, timeout_s=TIMEOUT_S)
+    if response.error_code:
+        raise BrokerError(ErrorCode(response.error_code))
+    outcomes: list[IsrOutcome] = []
+    for topic in response.topics:
+        for answer in topic.partitions:
+            if answer.error_code:
+                error = BrokerError(ErrorCode(answer.error_code))
+                outcomes.append(IsrOutcome(topic.topic_id, answer.partition_index, error))
+                continue
+            state = PartitionState(
+                leader=answer.leader_id,
+                leader_epoch=answer.leader_epoch,
+                partition_epoch=answer.partition_epoch,
+                replicas=(),
+                isr=tuple(answer.isr),
+                leader_recovery_state=answer.leader_recovery_state,
+            )
+            outcomes.append(IsrOutcome(topic.topic_id, answer.partition_index, state=state))
+    return outcomes

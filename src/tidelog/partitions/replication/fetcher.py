@@ -1,0 +1,327 @@
+"""Copies from one leader: one connection, one fetch at a time for all partitions this node follows there.
+
+What comes is appended byte for byte before the next fetch says so; with `tidelog.flush=ack` it is synced first. A
+partition that cannot go on (its leader has moved, its disk is full) rests for a while, longer each time, and does not
+hold up the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.net.rpc import RpcClient, RpcError
+from tidelog.partitions.core.fetch_requests import FetchPlan, FetchPosition, FollowerSession, PartitionKey
+from tidelog.partitions.core.follower import FollowerState
+from tidelog.partitions.partition import Partition
+from tidelog.protocol.generated.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from tidelog.protocol.generated.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from tidelog.runtime.clock import monotonic_ms
+from tidelog.storage.errors import StorageFailure
+from tidelog.telemetry.logs import get_logger
+
+logger = get_logger("tidelog.replication")
+
+FETCH_VERSION = 17
+BACKOFF_FIRST_MS = 20
+"""The first rest after an error: a leader that has not heard of its election yet will in a moment."""
+LATEST, EARLIEST = -1, -2
+
+
+class FetcherIdentity(NamedTuple):
+    """Who fetches."""
+
+    node_id: int
+    broker_epoch: Callable[[], int]
+    cluster_id: str
+
+
+class _Followed:
+    """One partition that is being copied."""
+
+    __slots__ = ("backoff_ms", "not_before_ms", "partition", "role")
+
+    def __init__(self, partition: Partition, role: FollowerState) -> None:
+        self.partition = partition
+        self.role = role
+        self.backoff_ms = 0
+        self.not_before_ms = 0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the partition still plays the part this was made for."""
+        return self.partition.role is self.role and self.partition.failure is None
+
+    def position(self) -> FetchPosition:
+        log = self.partition.log
+        return FetchPosition(
+            log.log_end_offset, log.log_start_offset, self.role.leader_epoch, log.leader_epochs.latest_epoch
+        )
+
+    def rest(self, backoff_max_ms: int) -> None:
+        self.backoff_ms = min(max(BACKOFF_FIRST_MS, 2 * self.backoff_ms), max(backoff_max_ms, BACKOFF_FIRST_MS))
+        self.not_before_ms = monotonic_ms() + self.backoff_ms
+
+
+class LeaderFetcher:
+    def __init__(self, leader_id: int, client: RpcClient, identity: FetcherIdentity, config: BrokerConfig) -> None:
+        self._leader_id = leader_id
+        self._client = client
+        self._identity = identity
+        self._config = config
+        self._session = FollowerSession()
+        self._followed: dict[PartitionKey, _Followed] = {}
+        self._news = asyncio.Event()
+        """Partitions came or went, or were synced."""
+        self._backoff_ms = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def add(self, partition: Partition, role: FollowerState) -> None:
+        self._followed[partition.topic_id, partition.index] = _Followed(partition, role)
+        self._news.set()
+
+    def remove(self, partition: Partition) -> None:
+        self._followed.pop((partition.topic_id, partition.index), None)
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+
+    def stop(self) -> asyncio.Task[None] | None:
+        """Ends the copying; the task that ends with it, to be awaited by who cares."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        return task
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._round()
+            except Exception:
+                logger.exception("a fetch from the leader failed", leader=self._leader_id)
+                self._session.restart()
+                await self._rest()
+
+    async def _round(self) -> None:
+        """One fetch and what follows from it."""
+        self._news.clear()
+        wanted = self._wanted()
+        if not wanted:
+            await self._wait_for_news()
+            return
+        plan = self._session.plan(wanted)
+        request = self._encode(plan)
+        try:
+            frame, position = await self._client.call_encoded(
+                FetchRequest.API_KEY, FETCH_VERSION, request, timeout_s=self._timeout_s
+            )
+            response, _ = FetchResponse.decode(frame, position, FETCH_VERSION)
+        except (RpcError, BrokerError) as error:
+            if not self._backoff_ms:
+                logger.warning("cannot fetch from the leader", leader=self._leader_id, reason=str(error))
+            self._session.restart()
+            await self._rest()
+            return
+        if response.error_code:
+            # Of the session as a whole: begin a new one.
+            self._session.restart()
+            if response.error_code not in (
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ):
+                await self._rest()
+            return
+        self._backoff_ms = 0
+        self._session.answered(response.session_id)
+        await self._take(response, wanted)
+
+    @property
+    def _timeout_s(self) -> float:
+        config = self._config
+        return (config.replica_socket_timeout_ms + config.replica_fetch_wait_max_ms) / 1000
+
+    def _wanted(self) -> dict[PartitionKey, FetchPosition]:
+        now_ms = monotonic_ms()
+        return {
+            key: followed.position()
+            for key, followed in self._followed.items()
+            if followed.not_before_ms <= now_ms and followed.is_current
+        }
+
+    async def _wait_for_news(self) -> None:
+        """Until a partition comes, or the first rest is over."""
+        resting = [followed.not_before_ms for followed in self._followed.values() if followed.is_current]
+        timeout_s = max(1, min(resting) - monotonic_ms()) / 1000 if resting else None
+        try:
+            await asyncio.wait_for(self._news.wait(), timeout_s)
+        except TimeoutError:
+            return
+
+    async def _rest(self) -> None:
+        """The leader cannot be reached, or did not understand."""
+        backoff_max_ms = max(self._config.replica_fetch_backoff_ms, BACKOFF_FIRST_MS)
+        self._backoff_ms = min(max(BACKOFF_FIRST_MS, 2 * self._backoff_ms), backoff_max_ms)
+        await asyncio.sleep(self._backoff_ms / 1000)
+
+    def _encode(self, plan: FetchPlan) -> bytes:
+        config = self._config
+        topics: dict[bytes, list[FetchPartition]] = {}
+        for (topic_id, index), position in plan.named.items():
+            topics.setdefault(topic_id, []).append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=position.leader_epoch,
+                    fetch_offset=position.fetch_offset,
+                    last_fetched_epoch=position.last_fetched_epoch,
+                    log_start_offset=position.log_start_offset,
+                    partition_max_bytes=config.replica_fetch_max_bytes,
+                )
+            )
+        forgotten: dict[bytes, list[int]] = {}
+        for topic_id, index in plan.forgotten:
+            forgotten.setdefault(topic_id, []).append(index)
+        return FetchRequest(
+            cluster_id=self._identity.cluster_id,
+            replica_state=ReplicaState(replica_id=self._identity.node_id, replica_epoch=self._identity.broker_epoch()),
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=plan.session_id,
+            session_epoch=plan.session_epoch,
+            topics=[FetchTopic(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=topic_id, partitions=indexes) for topic_id, indexes in forgotten.items()
+            ],
+        ).encode(FETCH_VERSION)
+
+    # -- what came -----------------------------------------------------------------------------------------------------
+
+    async def _take(self, response: FetchResponse, asked: dict[PartitionKey, FetchPosition]) -> None:
+        lost: list[_Followed] = []
+        unsynced: list[_Followed] = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                followed = self._followed.get(key)
+                if followed is None or not followed.is_current or asked.get(key) != followed.position():
+                    continue
+                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    lost.append(followed)
+                else:
+                    self._take_partition(followed, data)
+                    if not followed.partition.is_synced:
+                        unsynced.append(followed)
+        for followed in lost:
+            await self._find_way_back(followed)
+        while any(followed.is_current and not followed.partition.is_synced for followed in unsynced):
+            self._news.clear()
+            await self._news.wait()
+
+    def _take_partition(self, followed: _Followed, data: PartitionData) -> None:
+        partition, role = followed.partition, followed.role
+        if data.error_code:
+            self._refused(followed, data.error_code)
+            return
+        try:
+            if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
+                self._truncate(followed, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            else:
+                partition.append_fetched(
+                    b"" if data.records is None else data.records, role, data.high_watermark, data.log_start_offset
+                )
+        except (BrokerError, StorageFailure) as error:
+            if not followed.backoff_ms:
+                logger.error("cannot append what was fetched", partition=str(partition), reason=error.message)
+            followed.rest(self._config.replica_fetch_backoff_ms)
+            return
+        followed.backoff_ms = 0
+
+    def _truncate(self, followed: _Followed, leader_epoch: int, leader_end_offset: int) -> None:
+        partition = followed.partition
+        end_before, committed = partition.log.log_end_offset, partition.high_watermark
+        end = partition.truncate_diverging(followed.role, leader_epoch, leader_end_offset)
+        if end < committed:
+            logger.error(
+                "the leader lacks committed records; they were cut", partition=str(partition), end=end, was=committed
+            )
+        elif end < end_before:
+            logger.info("records the leader does not have were cut", partition=str(partition), end=end, was=end_before)
+
+    def _refused(self, followed: _Followed, error_code: int) -> None:
+        if not followed.backoff_ms:
+            logger.info(
+                "the leader refuses a fetch", partition=str(followed.partition), leader=self._leader_id, code=error_code
+            )
+        followed.rest(self._config.replica_fetch_backoff_ms)
+
+    async def _find_way_back(self, followed: _Followed) -> None:
+        """The leader has nothing at the end of this log: it was cut, or it begins later than this one ends."""
+        partition, role = followed.partition, followed.role
+        try:
+            leader_end = await self._leader_offset(followed, LATEST)
+            leader_start = await self._leader_offset(followed, EARLIEST)
+            end = partition.log.log_end_offset
+            if not followed.is_current:
+                return
+            if leader_end < end:
+                partition.restart_at(role, leader_end, keep_below=True)
+                logger.warning(
+                    "the leader's log ends earlier; cut to it", partition=str(partition), end=leader_end, was=end
+                )
+            elif leader_start > end:
+                partition.restart_at(role, leader_start, keep_below=False)
+                logger.info(
+                    "the leader's log begins later; starting again there", partition=str(partition), start=leader_start
+                )
+            else:
+                followed.rest(self._config.replica_fetch_backoff_ms)
+        except (RpcError, BrokerError) as error:
+            logger.warning("cannot find where to go on", partition=str(partition), reason=str(error))
+            followed.rest(self._config.replica_fetch_backoff_ms)
+
+    async def _leader_offset(self, followed: _Followed, timestamp: int) -> int:
+        partition = followed.partition
+        asked = ListOffsetsPartition(
+            partition_index=partition.index,
+            current_leader_epoch=followed.role.leader_epoch,
+            timestamp=timestamp,
+        )
+        response = await self._client.call(
+            ListOffsetsRequest(
+                replica_id=self._identity.node_id,
+                topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])],
+            ),
+            ListOffsetsResponse,
+            timeout_s=self._timeout_s,
+        )
+        for topic in response.topics:
+            for found in topic.partitions:
+                if found.error_code:
+                    raise BrokerError(ErrorCode(found.error_code))
+                return found.offset
+        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, "The leader did not answer for the partition.")

@@ -1,0 +1,101 @@
+"""Replication of a node's partitions: fetches what it follows, watches who follows it. One per node.
+
+It is told of every change of role by the partition table and acts on the network; what to do is decided in
+`partitions/core`. On a node without others it has nothing to do and costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.net.rpc import RpcPool
+from tidelog.partitions.core.follower import FollowerState
+from tidelog.partitions.core.leader import LeaderState
+from tidelog.partitions.partition import Partition
+from tidelog.partitions.replication.fetcher import FetcherIdentity, LeaderFetcher
+from tidelog.partitions.replication.proposals import AlterPartitions, InSyncProposals
+from tidelog.runtime.clock import monotonic_ms
+
+PARTITIONS_PER_TURN = 200
+"""How many partitions the watch looks at before it lets others run."""
+
+
+class Replication:
+    """`start` when other nodes may be asked; roles may be told before."""
+
+    def __init__(
+        self, config: BrokerConfig, pool: RpcPool, identity: FetcherIdentity, alter_partitions: AlterPartitions
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._identity = identity
+        self._proposals = InSyncProposals(alter_partitions, identity.broker_epoch)
+        self._fetchers: dict[int, LeaderFetcher] = {}
+        self._fetcher_of: dict[Partition, LeaderFetcher] = {}
+        self._led: set[Partition] = set()
+        """Partitions this node leads that may have followers."""
+        self._watch: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._watch = asyncio.ensure_future(self._watch_followers())
+        for fetcher in self._fetchers.values():
+            fetcher.start()
+
+    async def stop(self) -> None:
+        tasks = [fetcher.stop() for fetcher in self._fetchers.values()]
+        if self._watch is not None:
+            self._watch.cancel()
+            tasks.append(self._watch)
+            self._watch = None
+        self._fetchers.clear()
+        self._fetcher_of.clear()
+        await self._proposals.stop()
+        await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+
+    # -- what the partition table says ---------------------------------------------------------------------------------
+
+    def role_changed(self, partition: Partition) -> None:
+        self.partition_removed(partition)
+        role = partition.role
+        if not isinstance(role, FollowerState):
+            self._led.add(partition)
+        elif role.leader_id >= 0:
+            fetcher = self._fetcher(role.leader_id)
+            fetcher.add(partition, role)
+            self._fetcher_of[partition] = fetcher
+
+    def partition_removed(self, partition: Partition) -> None:
+        self._led.discard(partition)
+        fetcher = self._fetcher_of.pop(partition, None)
+        if fetcher is not None:
+            fetcher.remove(partition)
+
+    def _fetcher(self, leader_id: int) -> LeaderFetcher:
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None:
+            client = self._pool.client(leader_id, "fetch")
+            fetcher = self._fetchers[leader_id] = LeaderFetcher(leader_id, client, self._identity, self._config)
+            if self._watch is not None:
+                fetcher.start()
+        return fetcher
+
+    # -- what partitions ask for ---------------------------------------------------------------------------------------
+
+    def in_sync_proposed(self, partition: Partition, leader: LeaderState, in_sync: frozenset[int]) -> None:
+        self._proposals.add(partition, leader, in_sync)
+
+    def follower_synced(self, partition: Partition) -> None:
+        fetcher = self._fetcher_of.get(partition)
+        if fetcher is not None:
+            fetcher.wake()
+
+    async def _watch_followers(self) -> None:
+        """Looks twice per lag time for replicas that have fallen behind."""
+        interval_s = max(self._config.replica_lag_time_max_ms / 2000, 0.005)
+        while True:
+            await asyncio.sleep(interval_s)
+            for number, partition in enumerate(list(self._led)):
+                partition.recount(monotonic_ms())
+                if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                    await asyncio.sleep(0)

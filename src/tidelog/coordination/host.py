@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from tidelog.coordination.core import CoordinatorCore
 from tidelog.coordination.decision import Decision, Moment, Release
@@ -97,23 +97,41 @@ class CoreHost(Generic[C]):
             await commit
         return reply
 
-    async def execute_or_park(self, decide: Callable[[Q, int, Moment], Decision[R | None]], request: Q) -> R:
-        """The same for a request whose reply may have to wait for others: the core keeps its token."""
+    def submit_or_park(
+        self, decide: Callable[[Q, int, Moment], Decision[R | None]], request: Q
+    ) -> tuple[R, None] | tuple[None, Coroutine[Any, Any, R]]:
+        """The same for a request whose reply may have to wait for others: the core keeps its token.
+
+        Either the reply or what will return it.
+        """
         self._check_active()
         self._next_token = token = self._next_token + 1
-        parked: asyncio.Future[R] = self._loop.create_future()
-        self._parked[token] = parked
+        now = self._now()
+        decision = decide(request, token, now)
+        self._perform(decision, now)
+        reply = decision.reply
+        if reply is None:
+            for released, told in decision.released:
+                if released == token:
+                    reply = told
+                    break
+            else:
+                parked: asyncio.Future[R] = self._loop.create_future()
+                self._parked[token] = parked
+                return None, self._await_parked(token, parked)
+        if self._log.high_watermark >= self._end_offset:
+            return cast(R, reply), None
+        return None, self._await_commit(cast(R, reply), self._committed(self._end_offset))
+
+    async def _await_parked(self, token: int, parked: asyncio.Future[R]) -> R:
         try:
-            now = self._now()
-            decision = decide(request, token, now)
-            self._perform(decision, now)
-            if decision.reply is None:
-                return await parked
-            if self._log.high_watermark < self._end_offset:
-                await self._committed(self._end_offset)
-            return decision.reply
+            return await parked
         finally:
             self._parked.pop(token, None)
+
+    async def _await_commit(self, reply: R, commit: Awaitable[None]) -> R:
+        await commit
+        return reply
 
     def perform(self, decide: Callable[[Q, Moment], Decision[R]], request: Q) -> R:
         """Decides `request` without waiting for the commit: for work that nobody is told of."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidelog.coordination.host import CoreHost, HostState
 from tidelog.coordination.log import Marker
@@ -117,7 +117,8 @@ class GroupCoordinator:
 
     # -- membership --------------------------------------------------------------------------------------------------
 
-    async def join(self, request: Join) -> Joined:
+    def join(self, request: Join) -> tuple[Joined, None] | tuple[None, Coroutine[Any, Any, Joined]]:
+        """The answer, or what returns it when the group's round is complete."""
         _require_group_id(request.group_id)
         if (
             not self.settings.min_session_timeout_ms
@@ -126,12 +127,13 @@ class GroupCoordinator:
         ):
             raise BrokerError(ErrorCode.INVALID_SESSION_TIMEOUT)
         shard = self._shard_of(request.group_id)
-        return await shard.execute_or_park(shard.core.decide_join, request)
+        return shard.submit_or_park(shard.core.decide_join, request)
 
-    async def sync(self, request: Sync) -> Synced:
+    def sync(self, request: Sync) -> tuple[Synced, None] | tuple[None, Coroutine[Any, Any, Synced]]:
+        """The answer, or what returns it when the leader has assigned."""
         _require_group_id(request.group_id)
         shard = self._shard_of(request.group_id)
-        return await shard.execute_or_park(shard.core.decide_sync, request)
+        return shard.submit_or_park(shard.core.decide_sync, request)
 
     def heartbeat(self, request: Heartbeat) -> tuple[ErrorCode, Awaitable[None] | None]:
         """The answer, and what to wait for before giving it; None for nothing."""

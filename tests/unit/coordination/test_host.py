@@ -104,6 +104,14 @@ async def hosted(log: MemoryLog, *, commit_timeout_ms: int = 5000) -> AsyncItera
     host.unload()
 
 
+async def answer(host: CoreHost[Numbers], name: str) -> int:
+    reply, later = host.submit_or_park(host.core.decide_wait, name)
+    if reply is not None:
+        return reply
+    assert later is not None
+    return await later
+
+
 async def test_a_request_is_written_replayed_and_answered() -> None:
     log = MemoryLog()
     async with hosted(log) as host:
@@ -171,7 +179,7 @@ async def test_replies_leave_as_far_as_the_high_watermark_reaches() -> None:
 async def test_a_parked_request_is_released_by_another_and_only_once_that_is_committed() -> None:
     log = MemoryLog(commits_at_once=False)
     async with hosted(log) as host:
-        waiter = asyncio.create_task(host.execute_or_park(host.core.decide_wait, "a"))
+        waiter = asyncio.create_task(answer(host, "a"))
         await asyncio.sleep(0)
         writer = asyncio.create_task(host.execute(host.core.decide_set, ("a", 7)))
         await asyncio.sleep(0)
@@ -183,7 +191,7 @@ async def test_a_parked_request_is_released_by_another_and_only_once_that_is_com
 
 async def test_a_caller_that_went_away_is_forgotten() -> None:
     async with hosted(MemoryLog()) as host:
-        waiter = asyncio.create_task(host.execute_or_park(host.core.decide_wait, "a"))
+        waiter = asyncio.create_task(answer(host, "a"))
         await asyncio.sleep(0)
         waiter.cancel()
         await asyncio.gather(waiter, return_exceptions=True)
@@ -250,9 +258,9 @@ async def test_requests_while_loading_and_after_unloading_are_refused() -> None:
 async def test_unloading_answers_everyone_who_waits() -> None:
     log = MemoryLog(commits_at_once=False)
     async with hosted(log) as host:
-        parked = asyncio.create_task(host.execute_or_park(host.core.decide_wait, "a"))
+        parked = asyncio.create_task(answer(host, "a"))
         uncommitted = asyncio.create_task(host.execute(host.core.decide_set, ("b", 1)))
-        released = asyncio.create_task(host.execute_or_park(host.core.decide_wait, "c"))
+        released = asyncio.create_task(answer(host, "c"))
         await asyncio.sleep(0)
         setter = asyncio.create_task(host.execute(host.core.decide_set, ("c", 1)))
         await asyncio.sleep(0)

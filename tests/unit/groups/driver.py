@@ -43,7 +43,7 @@ def subscription(*topics: str) -> bytes:
 
 class ShardDriver:
     def __init__(self, settings: GroupSettings | None = None) -> None:
-        self.settings = settings or GroupSettings(initial_rebalance_delay_ms=0)
+        self.settings = settings or GroupSettings(initial_rebalance_delay_ms=1)
         self.ticks_ms = 0
         self.log: list[tuple[bytes, bytes | None]] = []
         self.batches: list[list[GroupRecord]] = []

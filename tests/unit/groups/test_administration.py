@@ -105,7 +105,7 @@ def test_unloading_answers_whoever_is_parked() -> None:
     (member,) = driver.form_group(group="joining")
     newcomer, join_token = driver.join_known(group="joining")
     ids = [driver.join_known(group="syncing")[0] for _ in range(2)]
-    driver.advance(0)
+    driver.advance(2)
     sync_token, _ = driver.send_sync(ids[1], 1, group="syncing")
     driver.perform(driver.shard.decide_unloaded())
     assert driver.replies[join_token] == Joined(ErrorCode.NOT_COORDINATOR, newcomer)

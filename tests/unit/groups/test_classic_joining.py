@@ -17,7 +17,7 @@ def test_a_new_member_is_told_its_id_first() -> None:
     assert driver.state() == "Empty"
     token, parked = driver.send_join("reader-0001")
     assert parked is None
-    driver.advance(0)
+    driver.advance(2)
     assert driver.replies[token] == Joined(
         ErrorCode.NONE,
         "reader-0001",
@@ -34,7 +34,7 @@ def test_before_version_4_a_new_member_is_in_at_once() -> None:
     driver = ShardDriver()
     token, parked = driver.send_join(version=3)
     assert parked is None
-    driver.advance(0)
+    driver.advance(2)
     assert driver.replies[token].generation == 1
 
 
@@ -160,7 +160,7 @@ def test_a_follower_with_new_metadata_starts_a_round() -> None:
 def test_while_the_assignment_is_awaited_a_lost_reply_is_repeated_and_a_change_starts_over() -> None:
     driver = ShardDriver()
     member, token = driver.join_known()
-    driver.advance(0)
+    driver.advance(2)
     first = driver.replies[token]
     assert driver.send_join(member)[1] == first
     assert driver.send_join(member, protocols=[("range", b"changed")])[1] is None
@@ -185,7 +185,7 @@ def test_the_group_speaks_what_all_members_speak_and_most_prefer() -> None:
         driver.join_known(protocols=[("sticky", b"s"), ("range", b"r")])[1],
         driver.join_known(protocols=[("sticky", b"s"), ("range", b"r")])[1],
     ]
-    driver.advance(0)
+    driver.advance(2)
     assert {driver.replies[token].protocol for token in tokens} == {"sticky"}
     assert [m.metadata for m in driver.replies[tokens[0]].members] == [b"s"] * 3
 
@@ -211,7 +211,7 @@ def test_an_empty_group_needs_a_type_and_a_protocol(protocol_type: str, protocol
 
 
 def test_a_full_group_takes_nobody_in() -> None:
-    driver = ShardDriver(GroupSettings(initial_rebalance_delay_ms=0, max_size=2))
+    driver = ShardDriver(GroupSettings(initial_rebalance_delay_ms=1, max_size=2))
     _leader, other = driver.form_group(members=2)
     assert driver.send_join()[1] == Joined(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     assert driver.state() == "Stable"
@@ -221,7 +221,7 @@ def test_a_full_group_takes_nobody_in() -> None:
 def test_a_limit_that_was_lowered_turns_away_the_last_to_come_back() -> None:
     driver = ShardDriver()
     members = driver.form_group(members=3)
-    driver.settings = GroupSettings(initial_rebalance_delay_ms=0, max_size=2)
+    driver.settings = GroupSettings(initial_rebalance_delay_ms=1, max_size=2)
     driver.crash()
     assert driver.state() == "PreparingRebalance"
     tokens = [driver.send_join(member)[0] for member in members[:2]]
@@ -249,3 +249,10 @@ def test_a_subscription_that_makes_no_sense_is_no_subscription(metadata: bytes) 
     driver = ShardDriver()
     driver.form_group(protocols=[("range", metadata)])
     assert driver.shard.groups["g"].subscribed_topics is None
+
+
+def test_without_an_initial_delay_the_first_is_answered_at_once() -> None:
+    driver = ShardDriver(GroupSettings(initial_rebalance_delay_ms=0))
+    _, token = driver.join_known()
+    assert (driver.replies[token].error, driver.replies[token].generation) == (ErrorCode.NONE, 1)
+    assert driver.state() == "CompletingRebalance"

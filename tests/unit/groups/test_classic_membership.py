@@ -16,7 +16,7 @@ UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
 def completing(driver: ShardDriver, members: int = 2) -> list[str]:
     """A group that has formed generation 1 and waits for the assignment; the leader first."""
     joins = [driver.join_known() for _ in range(members)]
-    driver.advance(0)
+    driver.advance(2)
     assert driver.state() == "CompletingRebalance"
     return [member_id for member_id, _ in joins]
 
@@ -45,7 +45,7 @@ def test_the_leaders_assignment_is_written_and_given_to_all() -> None:
                     1,
                     "range",
                     leader,
-                    START_WALL_MS + 5,
+                    driver.now.wall_ms,
                     (
                         StoredMember(leader, None, "client", "/127.0.0.1", REBALANCE_MS, SESSION_MS, b"", b"L"),
                         StoredMember(other, None, "client", "/127.0.0.1", REBALANCE_MS, SESSION_MS, b"", b"O"),

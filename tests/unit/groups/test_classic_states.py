@@ -55,7 +55,7 @@ def walk(path: str) -> tuple[ShardDriver, list[S]]:
     if path == "leave while joining":
         driver.leave(member)
         note()
-    driver.advance(0)
+    driver.advance(2)
     note()
     if path == "leave while joining":
         return driver, seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 from tests.unit.coordination.memory_log import MemoryLog
@@ -31,6 +32,7 @@ from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode
 
 pytestmark = pytest.mark.anyio
+R = TypeVar("R")
 NONE = ErrorCode.NONE
 NODE_ID, OTHER_NODE = 1, 2
 TWO_GROUPS_OF_DIFFERENT_PARTITIONS = ("b", "c")
@@ -105,6 +107,14 @@ def offset_of(coordinator: GroupCoordinator, group: str) -> int:
     return topics[0][2][0].offset
 
 
+async def answer(submitted: tuple[R, None] | tuple[None, Awaitable[R]]) -> R:
+    reply, later = submitted
+    if reply is not None:
+        return reply
+    assert later is not None
+    return await later
+
+
 async def code_of(call: Awaitable[object] | Callable[[], object]) -> ErrorCode:
     try:
         if isinstance(call, Awaitable):
@@ -141,7 +151,7 @@ async def test_the_topic_is_created_for_the_first_group_and_once() -> None:
     topic = OffsetsTopic()
     coordinator = topic.coordinator()
     coordinator.start()
-    assert await code_of(coordinator.join(join_request())) is ErrorCode.NOT_COORDINATOR
+    assert await code_of(lambda: coordinator.join(join_request())) is ErrorCode.NOT_COORDINATOR
     found = await asyncio.gather(*(coordinator.partition_of(group) for group in ("a", "b", "a")))
     assert found == [coordinator_partition(group, 4) for group in ("a", "b", "a")]
     assert topic.created == 1
@@ -165,12 +175,12 @@ async def test_a_topic_that_cannot_be_created_is_tried_again() -> None:
 async def test_a_group_can_be_formed_and_committed_to() -> None:
     coordinator = OffsetsTopic(4).coordinator()
     coordinator.start()
-    reply = await coordinator.join(join_request())
+    reply = await answer(coordinator.join(join_request()))
     assert reply == Joined(ErrorCode.MEMBER_ID_REQUIRED, "c-1")
     async with asyncio.timeout(5):
-        reply = await coordinator.join(join_request(member_id="c-1"))
+        reply = await answer(coordinator.join(join_request(member_id="c-1")))
     assert (reply.error, reply.generation, reply.leader) == (NONE, 1, "c-1")
-    synced = await coordinator.sync(Sync("g", "c-1", None, 1, None, None, [("c-1", b"A")]))
+    synced = await answer(coordinator.sync(Sync("g", "c-1", None, 1, None, None, [("c-1", b"A")])))
     assert synced == Synced(NONE, "consumer", "range", b"A")
     assert coordinator.heartbeat(Heartbeat("g", "c-1", None, 1)) == (NONE, None)
     assert [(sample.state, sample.members) for sample in coordinator.sample_groups()] == [("Stable", 1)]
@@ -190,7 +200,7 @@ async def test_a_restart_loads_every_shard() -> None:
 
     coordinator = topic.coordinator()
     coordinator.start()
-    assert await code_of(coordinator.join(join_request("1"))) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert await code_of(lambda: coordinator.join(join_request("1"))) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert await code_of(lambda: offset_of(coordinator, "1")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert coordinator.heartbeat(Heartbeat("1", "m", None, 1)) == (NONE, None), "nobody is sent away while loading"
     await coordinator.loaded()
@@ -212,12 +222,12 @@ async def test_a_partition_led_elsewhere_is_not_coordinated_here() -> None:
 
 async def test_a_group_moves_with_the_leadership_and_is_the_same_after_it() -> None:
     topic = OffsetsTopic(4)
-    here = topic.coordinator()
+    here = topic.coordinator(BrokerConfig(node_id=NODE_ID, group_initial_rebalance_delay_ms=60_000))
     there = topic.coordinator(BrokerConfig(node_id=OTHER_NODE, group_initial_rebalance_delay_ms=0))
     here.start()
     there.start()
     here.commit_offsets(commit_request("g", 7))
-    parked = asyncio.ensure_future(here.join(join_request()._replace(requires_known_member_id=False)))
+    parked = asyncio.ensure_future(answer(here.join(join_request()._replace(requires_known_member_id=False))))
     await asyncio.sleep(0)
     topic.lead(OTHER_NODE)
     assert await code_of(lambda: offset_of(here, "g")) is ErrorCode.NOT_COORDINATOR
@@ -259,10 +269,12 @@ async def test_a_new_term_of_the_same_leader_loads_again() -> None:
 async def test_requests_that_are_wrong_whatever_the_group() -> None:
     coordinator = OffsetsTopic(4).coordinator()
     coordinator.start()
-    assert await code_of(coordinator.join(join_request(""))) is ErrorCode.INVALID_GROUP_ID
+    assert await code_of(lambda: coordinator.join(join_request(""))) is ErrorCode.INVALID_GROUP_ID
     for session_ms in (5999, 1_800_001):
-        assert await code_of(coordinator.join(join_request(session_ms=session_ms))) is ErrorCode.INVALID_SESSION_TIMEOUT
-    assert await code_of(coordinator.sync(Sync("", "m", None, 1, None, None, []))) is ErrorCode.INVALID_GROUP_ID
+        with pytest.raises(BrokerError) as caught:
+            coordinator.join(join_request(session_ms=session_ms))
+        assert caught.value.code is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert await code_of(lambda: coordinator.sync(Sync("", "m", None, 1, None, None, []))) is ErrorCode.INVALID_GROUP_ID
     assert await code_of(coordinator.leave(Leave("", []))) is ErrorCode.INVALID_GROUP_ID
     assert coordinator.commit_offsets(commit_request("", 5)) == ([NONE], None), "clients of old have no group id"
     assert offset_of(coordinator, "") == 5

@@ -29,7 +29,7 @@ def code_of(driver: ShardDriver, **options: object) -> ErrorCode:
 def retaining() -> ShardDriver:
     return ShardDriver(
         GroupSettings(
-            initial_rebalance_delay_ms=0,
+            initial_rebalance_delay_ms=1,
             offsets_retention_ms=RETENTION_MS,
             offsets_retention_check_interval_ms=CHECK_MS,
         )

@@ -13,7 +13,7 @@ NONE = ErrorCode.NONE
 def static_group(driver: ShardDriver, *instances: str) -> dict[str, str]:
     """A stable group; member ids by instance, the leader's first, each with its instance id as assignment."""
     tokens = {instance: driver.send_join(instance=instance)[0] for instance in instances}
-    driver.advance(0)
+    driver.advance(2)
     ids = {instance: driver.replies[token].member_id for instance, token in tokens.items()}
     leader = driver.replies[tokens[instances[0]]].leader
     assert leader == ids[instances[0]]
@@ -29,7 +29,7 @@ def test_a_static_member_needs_no_second_join() -> None:
     driver = ShardDriver()
     token, parked = driver.send_join(instance="i")
     assert parked is None
-    driver.advance(0)
+    driver.advance(2)
     assert driver.replies[token].member_id == "i-0001"
 
 
@@ -84,7 +84,7 @@ def test_a_restart_that_changes_the_protocol_starts_a_round() -> None:
     driver = ShardDriver()
     both = [("range", b""), ("sticky", b"")]
     tokens = [driver.send_join(instance=i, protocols=both)[0] for i in ("a", "b", "c")]
-    driver.advance(0)
+    driver.advance(2)
     leader = driver.replies[tokens[0]].leader
     driver.send_sync(leader, 1, instance="a")
     assert driver.send_join(instance="b", protocols=[("sticky", b"")])[1] is None
@@ -95,7 +95,7 @@ def test_a_restart_keeps_all_protocols_the_member_offers() -> None:
     driver = ShardDriver()
     both = (("range", b""), ("sticky", b""))
     tokens = [driver.send_join(instance=i, protocols=both)[0] for i in ("a", "b")]
-    driver.advance(0)
+    driver.advance(2)
     driver.send_sync(driver.replies[tokens[0]].leader, 1, instance="a")
     _, reply = driver.send_join(instance="b", protocols=both)
     assert reply is not None
@@ -105,7 +105,7 @@ def test_a_restart_keeps_all_protocols_the_member_offers() -> None:
 def test_a_restart_while_the_assignment_is_awaited_starts_a_round() -> None:
     driver = ShardDriver()
     tokens = {i: driver.send_join(instance=i)[0] for i in ("a", "b")}
-    driver.advance(0)
+    driver.advance(2)
     old = driver.replies[tokens["b"]].member_id
     sync_token, _ = driver.send_sync(old, 1, instance="b")
     assert driver.send_join(instance="b")[1] is None
@@ -140,7 +140,7 @@ def test_two_with_the_same_instance_id_fence_each_other() -> None:
 def test_static_members_that_do_not_rejoin_stay_until_their_session_ends() -> None:
     driver = ShardDriver()
     tokens = {i: driver.send_join(instance=i, session_ms=200_000, rebalance_ms=10_000)[0] for i in ("a", "b")}
-    driver.advance(0)
+    driver.advance(2)
     ids = {i: driver.replies[token].member_id for i, token in tokens.items()}
     driver.send_sync(ids["b"], 1, instance="b")
     driver.send_sync(ids["a"], 1, instance="a")

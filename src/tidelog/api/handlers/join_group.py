@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from tidelog.api.context import RequestContext
 from tidelog.groups.coordinator import fresh_member_suffix
 from tidelog.groups.core.messages import UNKNOWN_MEMBER_ID, Join, Joined
@@ -14,30 +17,47 @@ FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT = 9
 
 
-async def handle(context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+def handle(
+    context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupResponse | Coroutine[Any, Any, JoinGroupResponse]:
     version = context.version
     join = Join(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        protocol_type=request.protocol_type,
-        protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
-        session_timeout_ms=request.session_timeout_ms,
-        rebalance_timeout_ms=(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.protocol_type,
+        tuple([(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols]),
+        request.session_timeout_ms,
+        (
             request.rebalance_timeout_ms
             if version >= FIRST_VERSION_WITH_REBALANCE_TIMEOUT
             else request.session_timeout_ms
         ),
-        client_id=context.client_id or "",
-        client_host=f"/{context.peer_host}",
-        fresh_id=fresh_member_suffix() if request.member_id == UNKNOWN_MEMBER_ID else "",
-        requires_known_member_id=version >= FIRST_VERSION_WITH_KNOWN_MEMBER_ID,
-        supports_skipping_assignment=version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT,
+        context.client_id or "",
+        f"/{context.peer_host}",
+        fresh_member_suffix() if request.member_id == UNKNOWN_MEMBER_ID else "",
+        version >= FIRST_VERSION_WITH_KNOWN_MEMBER_ID,
+        version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT,
     )
     try:
-        joined = await context.services.groups.join(join)
+        joined, later = context.services.groups.join(join)
     except BrokerError as error:
-        joined = Joined(error.code, request.member_id)
+        return _answer(version, Joined(error.code, request.member_id))
+    if joined is not None:
+        return _answer(version, joined)
+    assert later is not None
+    return _answer_later(version, request.member_id, later)
+
+
+async def _answer_later(version: int, member_id: str, later: Coroutine[Any, Any, Joined]) -> JoinGroupResponse:
+    try:
+        joined = await later
+    except BrokerError as error:
+        joined = Joined(error.code, member_id)
+    return _answer(version, joined)
+
+
+def _answer(version: int, joined: Joined) -> JoinGroupResponse:
     return JoinGroupResponse(
         error_code=joined.error,
         generation_id=joined.generation,

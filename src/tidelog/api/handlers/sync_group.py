@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.messages import Sync, Synced
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -10,7 +13,9 @@ from tidelog.protocol.generated.sync_group import SyncGroupRequest, SyncGroupRes
 FIRST_VERSION_WITH_PROTOCOL = 5
 
 
-async def handle(context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+def handle(
+    context: RequestContext, request: SyncGroupRequest
+) -> SyncGroupResponse | Coroutine[Any, Any, SyncGroupResponse]:
     if context.version >= FIRST_VERSION_WITH_PROTOCOL and (
         request.protocol_type is None or request.protocol_name is None
     ):
@@ -26,9 +31,24 @@ async def handle(context: RequestContext, request: SyncGroupRequest) -> SyncGrou
         assignments=[(a.member_id, bytes(a.assignment)) for a in request.assignments],
     )
     try:
-        synced = await context.services.groups.sync(sync)
+        synced, later = context.services.groups.sync(sync)
+    except BrokerError as error:
+        return SyncGroupResponse(error_code=error.code)
+    if synced is not None:
+        return _answer(synced)
+    assert later is not None
+    return _answer_later(later)
+
+
+async def _answer_later(later: Coroutine[Any, Any, Synced]) -> SyncGroupResponse:
+    try:
+        synced = await later
     except BrokerError as error:
         synced = Synced(error.code)
+    return _answer(synced)
+
+
+def _answer(synced: Synced) -> SyncGroupResponse:
     return SyncGroupResponse(
         error_code=synced.error,
         protocol_type=synced.protocol_type,

@@ -65,7 +65,10 @@ class Rebalancer:
             group.new_member_added = False
             group.initial_delay_ms = self._settings.initial_rebalance_delay_ms
             group.initial_remaining_ms = max(group.rebalance_timeout_ms - group.initial_delay_ms, 0)
-            self._deadlines.schedule((JOIN, group.group_id, ""), now.ticks_ms + group.initial_delay_ms)
+            if group.initial_delay_ms > 0:
+                self._deadlines.schedule((JOIN, group.group_id, ""), now.ticks_ms + group.initial_delay_ms)
+            else:
+                self.complete_join(group, now, decision)
         elif group.all_members_joined:
             self.complete_join(group, now, decision)
         else:

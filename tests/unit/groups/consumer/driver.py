@@ -34,7 +34,7 @@ def image_of(topics: Mapping[str, int | tuple[int, int]], offset: int = 0) -> Me
 class ConsumerDriver(ShardDriver):
     def __init__(self, topics: Mapping[str, Any] | None = None, settings: GroupSettings | None = None) -> None:
         self.image = image_of(topics or {"t": 4})
-        super().__init__(settings or GroupSettings(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0))
+        super().__init__(settings or GroupSettings(initial_rebalance_delay_ms=1, consumer_assignment_interval_ms=0))
         self.shard.consumers.image = self.image
 
     def replayed(self, *, compacted: bool = False) -> GroupShard:

@@ -13,7 +13,7 @@ from tidelog.model.errors import ErrorCode
 
 INTERVAL_MS = 1000
 SETTINGS = GroupSettings(
-    initial_rebalance_delay_ms=0,
+    initial_rebalance_delay_ms=1,
     consumer_assignment_interval_ms=INTERVAL_MS,
     consumer_assignment_interval_per_member_us=INTERVAL_MS * 1000,
 )

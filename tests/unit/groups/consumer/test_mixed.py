@@ -33,7 +33,7 @@ class Classic:
             self.member_id = reply.member_id
             token, reply = self.driver.send_join(self.member_id, group=self.group, **self.options)
         if reply is None:
-            self.driver.advance(0)
+            self.driver.advance(2)
             reply = self.driver.replies[token]
         if reply.error is ErrorCode.NONE:
             self.member_id, self.generation = reply.member_id, reply.generation
@@ -125,7 +125,7 @@ def test_a_failed_upgrade_leaves_a_classic_group(driver: ConsumerDriver) -> None
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
 def test_upgrade_only_if_it_is_allowed(policy: str) -> None:
-    driver = ConsumerDriver(settings=GroupSettings(initial_rebalance_delay_ms=0, consumer_migration_policy=policy))
+    driver = ConsumerDriver(settings=GroupSettings(initial_rebalance_delay_ms=1, consumer_migration_policy=policy))
     stable_classic(driver)
     with pytest.raises(BrokerError) as caught:
         Consumer(driver, "c", "t").join()
@@ -157,7 +157,7 @@ def mixed(driver: ConsumerDriver) -> tuple[Classic, Consumer]:
 def test_downgrade_when_the_last_consumer_leaves(driver: ConsumerDriver) -> None:
     classic, consumer = mixed(driver)
     consumer.leave()
-    driver.advance(0)
+    driver.advance(2)
     assert group_type(driver) == "classic"
     same_after_crash(driver)
     assert driver.state() == "PreparingRebalance"
@@ -182,7 +182,7 @@ def test_downgrade_is_made_up_for_after_a_crash(driver: ConsumerDriver) -> None:
     consumer.leave()
     driver.crash()
     assert group_type(driver) == "consumer"
-    driver.advance(0)
+    driver.advance(2)
     assert group_type(driver) == "classic"
     assert classic.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
@@ -201,12 +201,12 @@ def test_a_failed_downgrade_is_tried_again(driver: ConsumerDriver) -> None:
 
 def test_no_downgrade_if_it_is_not_allowed() -> None:
     settings = GroupSettings(
-        initial_rebalance_delay_ms=0, consumer_migration_policy="upgrade", consumer_assignment_interval_ms=0
+        initial_rebalance_delay_ms=1, consumer_migration_policy="upgrade", consumer_assignment_interval_ms=0
     )
     driver = ConsumerDriver(settings=settings)
     classic, consumer = mixed(driver)
     consumer.leave()
-    driver.advance(0)
+    driver.advance(2)
     assert group_type(driver) == "consumer"
     assert classic.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     classic.join()
@@ -246,7 +246,7 @@ def test_static_member_changes_its_protocol(driver: ConsumerDriver) -> None:
     assert classic.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
     again = Classic(driver, "t", instance="i")
     assert again.join().error is ErrorCode.NONE
-    driver.advance(0)
+    driver.advance(2)
     assert group_type(driver) == "classic"
     assert again.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     same_after_crash(driver)

@@ -22,9 +22,6 @@ WITHOUT_EFFECT = frozenset(
         # Checkpoints are all written together, every replica.high.watermark.checkpoint.interval.ms.
         "log.flush.offset.checkpoint.interval.ms",
         "log.flush.start.offset.checkpoint.interval.ms",
-        # Files of dropped segments stay readable for whoever holds them, so nothing has to wait.
-        "file.delete.delay.ms",
-        "preallocate",
         # There is one node.
         "auto.leader.rebalance.enable",
         "controlled.shutdown.enable",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model.ids import TopicPartition
 from tidelog.storage.cleaner import LogCleaner
 from tidelog.storage.errors import StorageFailure
+from tidelog.storage.leftovers import remove_all
 from tidelog.storage.retention import apply_retention
 from tidelog.telemetry.logs import get_logger
 
@@ -28,7 +29,7 @@ logger = get_logger("tidelog.maintenance")
 
 LOGS_PER_TURN = 50
 """How many logs a chore looks at before it lets others run."""
-DELETED_CHECK_S = 1.0
+LEFTOVERS_CHECK_S = 1.0
 PRODUCER_EXPIRATION_CHECK_S = 600.0
 
 Chore = Callable[[], Coroutine[Any, Any, None]]
@@ -68,7 +69,7 @@ class Maintenance:
         self._every(config.log_retention_check_interval_ms / 1000, self._retain)
         self._every(config.replica_high_watermark_checkpoint_interval_ms / 1000, self._checkpoint)
         self._every(PRODUCER_EXPIRATION_CHECK_S, self._expire_producers)
-        self._every(DELETED_CHECK_S, self._remove_deleted)
+        self._every(LEFTOVERS_CHECK_S, self._remove_leftovers)
 
     async def stop(self) -> None:
         if self._cleaner is not None:
@@ -138,6 +139,7 @@ class Maintenance:
             if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
 
-    async def _remove_deleted(self) -> None:
-        if self._directory.has_deleted:
-            await asyncio.get_running_loop().run_in_executor(self._executor, self._directory.remove_deleted)
+    async def _remove_leftovers(self) -> None:
+        due = self._directory.take_leftovers()
+        if due:
+            await asyncio.get_running_loop().run_in_executor(self._executor, remove_all, due)

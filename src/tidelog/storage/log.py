@@ -12,15 +12,15 @@ import os
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from tidelog.storage import append, read
+from tidelog.storage import append, read, rearrange
 from tidelog.storage.append import AppendResult
 from tidelog.storage.errors import StorageFailure, offset_out_of_range
 from tidelog.storage.files import remove_if_present
 from tidelog.storage.flushing import PendingFlush
 from tidelog.storage.partition_metadata import write_partition_metadata
 from tidelog.storage.producer_snapshot import snapshot_path, write_snapshot
-from tidelog.storage.rearrange import replace_segments, truncate_fully_and_start_at, truncate_to
 from tidelog.storage.recovery import LogHint, load_leader_epochs, load_log
+from tidelog.storage.reserve import release_rest
 from tidelog.storage.segment import NEVER, Segment
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.model.ids import TopicPartition
     from tidelog.records.batch import BatchHeader
     from tidelog.storage.leader_epochs import LeaderEpochs
+    from tidelog.storage.leftovers import Leftovers
     from tidelog.storage.read import TimestampOffset
     from tidelog.storage.recovery import LoadedLog
     from tidelog.storage.region import LogRegion
@@ -55,6 +56,7 @@ class Log:
         "_directory_unsynced",
         "_is_new",
         "_leader_epochs",
+        "_leftovers",
         "_upper_position",
         "active_segment",
         "config",
@@ -84,8 +86,10 @@ class Log:
         topic_id: bytes | None,
         now_ms: Callable[[], int],
         recovery_point: int,
+        leftovers: Leftovers | None = None,
     ) -> None:
         self.directory = directory
+        self._leftovers = leftovers
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.now_ms = now_ms
@@ -127,11 +131,13 @@ class Log:
         clean_shutdown: bool,
         hint: LogHint | None = None,
         producer_id_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        leftovers: Leftovers | None = None,
     ) -> Log:
         """Open the log in the directory, or create it there.
 
         Raises CorruptLog when a closed segment is damaged, StorageFailure when the disk refuses. `recovery_point`
         counts only after a crash: a clean shutdown says that everything was flushed. A stale `hint` is ignored.
+        Without `leftovers`, the files of dropped segments are removed at once.
         """
         path = os.fspath(directory)
         try:
@@ -144,6 +150,7 @@ class Log:
                 log_start_offset=log_start_offset,
                 clean_shutdown=clean_shutdown,
                 hint=hint,
+                reserved_bytes=_reserved_bytes(config),
             )
             log = cls(
                 path,
@@ -155,6 +162,7 @@ class Log:
                 recovery_point=min(recovery_point, loaded.log_end_offset)
                 if loaded.recovered
                 else loaded.log_end_offset,
+                leftovers=leftovers,
             )
             if topic_id is not None and not loaded.has_metadata:
                 write_partition_metadata(path, topic_id)
@@ -251,7 +259,7 @@ class Log:
     def note_first_batch(self, segment: Segment, max_timestamp: int, now_ms: int) -> None:
         """The segment's age begins with the timestamp of its first batch, or with the clock if that has none."""
         config = self.config
-        age_max_ms = config.segment_ms
+        age_max_ms = config.segment_age_max_ms
         if config.segment_jitter_ms:
             age_max_ms -= int.from_bytes(os.urandom(4), "big") % min(config.segment_jitter_ms, config.segment_ms)
         segment.first_timestamp = max_timestamp
@@ -333,9 +341,11 @@ class Log:
             return old
         new = Segment(self.directory, base, created_ms=self.now_ms(), fresh=True)
         try:
-            new.create_files()
+            new.create_files(_reserved_bytes(self.config))
             self.take_snapshot(base)
             old.become_closed()
+            if self.config.preallocate:
+                release_rest(old.open_file().fd, old.size)
         except OSError as error:
             # An empty segment left behind would look like the end of the log once the old one has grown.
             new.delete()
@@ -367,33 +377,24 @@ class Log:
 
         The log start offset moves first. Regions handed out earlier stay readable.
         """
-        count = len(segments)
-        assert list(segments) == self.segments[:count], "only the oldest segments can go"
-        assert count < len(self.segments), "the active segment cannot go: roll first"
-        if count == 0:
-            return 0
-        self.increment_log_start_offset(self.segments[count].base_offset)
-        del self.segments[:count]
-        self.forget_positions()
-        self.remove_snapshots([segment.base_offset for segment in segments])
-        for segment in segments:
+        return rearrange.delete_segments(self, segments)
+
+    def discard(self, segment: Segment) -> None:
+        """Take the files of a segment out of the log for good; regions handed out earlier stay readable."""
+        if self._leftovers is None:
             segment.delete()
+        else:
+            due_ms = self.now_ms() + self.config.file_delete_delay_ms
+            self._leftovers.add(segment.retire(), segment.size, due_ms)
         self._directory_unsynced = True
-        return sum(segment.size for segment in segments)
 
     def delete_old_segments(self, is_deletable: Callable[[Segment], bool], upper_offset: int) -> int:
         """Remove segments from the oldest on while they are deletable and wholly below `upper_offset`; how many."""
-        count = 0
-        for segment, following in zip(self.segments, self.segments[1:], strict=False):
-            if following.base_offset > upper_offset or not is_deletable(segment):
-                break
-            count += 1
-        self.delete_segments(self.segments[:count])
-        return count
+        return rearrange.delete_old_segments(self, is_deletable, upper_offset)
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
         """Put segments written as `.cleaned` in the place of closed ones; crash-safe, see `storage.rearrange`."""
-        replace_segments(self, new, old)
+        rearrange.replace_segments(self, new, old)
 
     def increment_log_start_offset(self, offset: int) -> None:
         if offset > self.log_start_offset:
@@ -413,11 +414,11 @@ class Log:
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at the offset; a batch that reaches over it goes as a whole."""
-        truncate_to(self, offset)
+        rearrange.truncate_to(self, offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything and go on as an empty log at the offset."""
-        truncate_fully_and_start_at(self, offset)
+        rearrange.truncate_fully_and_start_at(self, offset)
 
     # -- to disk -------------------------------------------------------------------------------------------------
 
@@ -469,6 +470,8 @@ class Log:
         self.flush()
         active = self.active_segment
         active.cut_failed_write()
+        if self.config.preallocate:
+            release_rest(active.open_file().fd, active.size)
         active.largest_timestamp()
         active.load_offset_index()
         active.close_indexes()
@@ -480,20 +483,16 @@ class Log:
             bases = {segment.base_offset for segment in self.segments}
             self.remove_snapshots([offset for offset in self.snapshot_offsets if offset != end and offset not in bases])
 
-    def moved_to(self, directory: Path | str) -> None:
-        """The directory was renamed; open files are still good."""
-        self.directory = os.fspath(directory)
-        for segment in self.segments:
-            segment.move_to(directory=self.directory, rename_files=False)
-        if self._leader_epochs is not None:
-            self._leader_epochs.path = os.path.join(self.directory, os.path.basename(self._leader_epochs.path))
-
     def delete(self) -> None:
         """Remove the partition's directory and everything in it. Regions handed out earlier stay readable."""
         self.close(clean=False)
         for name in os.listdir(self.directory):
             remove_if_present(os.path.join(self.directory, name))
         os.rmdir(self.directory)
+
+
+def _reserved_bytes(config: TopicConfig) -> int:
+    return config.segment_bytes if config.preallocate else 0
 
 
 def _base_offset(segment: Segment) -> int:

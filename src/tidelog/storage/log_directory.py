@@ -2,8 +2,7 @@
 
 Opening takes the lock and reads the small files; each log is opened when the node asks for it. A clean stop leaves
 checkpoints and a marker, so that the next start scans nothing. Deleting a log renames its directory first: after that
-it is gone, whatever happens to the removal of the files.
-Owned by one thread, except `remove_deleted`, which may run in another.
+it is gone, whatever happens to the removal of the files. Owned by one thread.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import json
 import logging
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +30,7 @@ from tidelog.storage.checkpoints import (
 )
 from tidelog.storage.directory_identity import DirectoryLock, DirectoryRefused, claim_identity
 from tidelog.storage.files import read_whole, remove_if_present, sync_directory, write_whole
+from tidelog.storage.leftovers import Leftovers
 from tidelog.storage.log import PRODUCER_EXPIRATION_MS, Log, LogHint
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class LogDirectory:
         self._log_starts: dict[TopicPartition, int] = {}
         self._log_ends: dict[TopicPartition, LogHint] = {}
         """Of logs closed cleanly and not opened since."""
-        self._deleted: list[str] = []
+        self._leftovers = Leftovers()
 
     @classmethod
     def open(cls, path: Path, *, node_id: int, cluster_id: str | None, now_ms: Callable[[], int]) -> LogDirectory:
@@ -129,9 +128,11 @@ class LogDirectory:
         if self.clean_shutdown:
             self._log_ends = read_log_ends(self._file(LOG_ENDS_FILE))
         remove_if_present(self._file(LOG_ENDS_FILE))
-        self._deleted = [
-            entry.path for entry in os.scandir(self.path) if entry.is_dir() and _DELETED_DIRECTORY.fullmatch(entry.name)
-        ]
+        with os.scandir(self.path) as entries:
+            half_removed = [
+                entry.path for entry in entries if entry.is_dir() and _DELETED_DIRECTORY.fullmatch(entry.name)
+            ]
+        self._leftovers.add(half_removed, 0, due_ms=0)
 
     # -- logs ----------------------------------------------------------------------------------------------------
 
@@ -169,6 +170,7 @@ class LogDirectory:
                 clean_shutdown=self.clean_shutdown or topic_partition in self._log_ends,
                 hint=self._log_ends.pop(topic_partition, None),
                 producer_id_expiration_ms=producer_id_expiration_ms,
+                leftovers=self._leftovers,
             )
             self.logs[topic_partition] = log
         return log
@@ -185,7 +187,7 @@ class LogDirectory:
         self.delete_logs([topic_partition])
 
     def delete_logs(self, topic_partitions: Sequence[TopicPartition]) -> None:
-        """After this the logs do not exist, not even after a crash; `remove_deleted` frees their space."""
+        """After this the logs do not exist, not even after a crash; their space is freed later."""
         renamed = [self._rename_deleted(topic_partition) for topic_partition in topic_partitions]
         if any(renamed):
             sync_directory(str(self.path))
@@ -194,8 +196,10 @@ class LogDirectory:
         """Whether there was such a log."""
         log = self.logs.pop(topic_partition, None)
         path = str(self.partition_path(topic_partition))
+        size_bytes = delay_ms = 0
         if log is not None:
             log.close(clean=False)
+            size_bytes, delay_ms = log.size_bytes, log.config.file_delete_delay_ms
         self._log_ends.pop(topic_partition, None)
         for offsets in (self._recovery_points, self._log_starts, self.high_watermarks, self.cleaner_offsets):
             offsets.pop(topic_partition, None)
@@ -205,25 +209,16 @@ class LogDirectory:
             os.rename(path, doomed)
         except FileNotFoundError:
             return False
-        self._deleted.append(doomed)
+        self._leftovers.add([doomed], size_bytes, self._now_ms() + delay_ms)
         return True
 
-    @property
-    def has_deleted(self) -> bool:
-        """Whether `remove_deleted` has anything to do."""
-        return bool(self._deleted)
-
-    def remove_deleted(self) -> int:
-        """Remove the files of deleted logs, and of those a crash left half removed; how many directories went."""
-        removed = 0
-        while self._deleted:
-            path = self._deleted.pop()
-            try:
-                shutil.rmtree(path)
-                removed += 1
-            except OSError as error:
-                logger.warning("cannot remove %s: %s", path, error)
-        return removed
+    def take_leftovers(self) -> list[str]:
+        """Files and directories of what was dropped, deleted or left half removed by a crash, as far as they are due:
+        `remove_all` them, in any thread."""
+        if not self._leftovers:
+            return []
+        disk = os.statvfs(self.path)
+        return self._leftovers.take_due(self._now_ms(), disk.f_bavail * disk.f_frsize)
 
     # -- checkpoints and closing ---------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from tidelog.storage.recovery import rebuild_producer_state
 from tidelog.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tidelog.storage.log import Log
 
@@ -31,13 +31,13 @@ def replace_segments(log: Log, new: Sequence[Segment], old: Sequence[Segment]) -
             segment.close_indexes()
             os.fdatasync(segment.open_file().fd)
         for segment in reversed(new):
-            segment.move_to(suffix=SWAP_SUFFIX)
+            segment.move_to(SWAP_SUFFIX)
         # From here on a restart goes forward.
         sync_directory(log.directory)
         for segment in old:
-            segment.delete()
+            log.discard(segment)
         for segment in new:
-            segment.move_to(suffix="")
+            segment.move_to("")
         sync_directory(log.directory)
     except OSError as error:
         raise StorageFailure(f"cannot replace segments of {log.topic_partition}: {error}") from error
@@ -48,6 +48,31 @@ def replace_segments(log: Log, new: Sequence[Segment], old: Sequence[Segment]) -
     kept = {segment.base_offset for segment in new}
     log.remove_snapshots([segment.base_offset for segment in old if segment.base_offset not in kept])
     log.forget_positions()
+
+
+def delete_segments(log: Log, segments: Sequence[Segment]) -> int:
+    count = len(segments)
+    assert list(segments) == log.segments[:count], "only the oldest segments can go"
+    assert count < len(log.segments), "the active segment cannot go: roll first"
+    if count == 0:
+        return 0
+    log.increment_log_start_offset(log.segments[count].base_offset)
+    del log.segments[:count]
+    log.forget_positions()
+    log.remove_snapshots([segment.base_offset for segment in segments])
+    for segment in segments:
+        log.discard(segment)
+    return sum(segment.size for segment in segments)
+
+
+def delete_old_segments(log: Log, is_deletable: Callable[[Segment], bool], upper_offset: int) -> int:
+    count = 0
+    for segment, following in zip(log.segments, log.segments[1:], strict=False):
+        if following.base_offset > upper_offset or not is_deletable(segment):
+            break
+        count += 1
+    delete_segments(log, log.segments[:count])
+    return count
 
 
 def truncate_to(log: Log, offset: int) -> None:
@@ -61,7 +86,7 @@ def truncate_to(log: Log, offset: int) -> None:
         return
     try:
         while log.segments[-1].base_offset > offset:
-            log.segments.pop().delete()
+            log.discard(log.segments.pop())
         active = log.segments[-1]
         removed_from = active.truncate_to(offset)
         end = offset if removed_from is None else min(offset, max(removed_from, active.base_offset))
@@ -78,7 +103,7 @@ def truncate_to(log: Log, offset: int) -> None:
 def truncate_fully_and_start_at(log: Log, offset: int) -> None:
     try:
         while log.segments:
-            log.segments.pop().delete()
+            log.discard(log.segments.pop())
         log.segments.append(Segment.create(log.directory, offset, log.now_ms()))
         log.log_start_offset = offset
         _become_end(log, offset)

@@ -58,7 +58,9 @@ def load_log(
     log_start_offset: int | None,
     clean_shutdown: bool,
     hint: LogHint | None,
+    reserved_bytes: int = 0,
 ) -> LoadedLog:
+    """`reserved_bytes`: for the first segment of a log that is new."""
     try:
         listing = list_directory(directory)
     except FileNotFoundError:
@@ -71,7 +73,7 @@ def load_log(
         start = log_start_offset or 0
         for offset in listing.snapshots:
             remove_if_present(snapshot_path(directory, offset))
-        segment = Segment.create(directory, start, now_ms)
+        segment = Segment.create(directory, start, now_ms, reserved_bytes=reserved_bytes)
         return LoadedLog([segment], start, start, state, set(), None, False, listing.has_metadata, True)
     segments = [Segment(directory, base, size=size, created_ms=now_ms) for base, size in sorted(listing.logs.items())]
     for segment in segments:

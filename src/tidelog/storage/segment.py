@@ -31,6 +31,7 @@ from tidelog.storage.files import (
 )
 from tidelog.storage.offset_index import ENTRY as INDEX_ENTRY
 from tidelog.storage.offset_index import UNSAVED_ENTRIES_MAX, OffsetIndex, read_last_entry
+from tidelog.storage.reserve import reserve
 from tidelog.storage.scan import SegmentScan
 from tidelog.storage.time_index import TimeIndex
 from tidelog.storage.txn_index import TxnIndex
@@ -116,17 +117,21 @@ class Segment:
         self.txn_index = TxnIndex(self._path(TXN_INDEX_SUFFIX), base_offset, fresh=fresh)
 
     @classmethod
-    def create(cls, directory: str, base_offset: int, now_ms: int, *, suffix: str = "") -> Segment:
+    def create(
+        cls, directory: str, base_offset: int, now_ms: int, *, suffix: str = "", reserved_bytes: int = 0
+    ) -> Segment:
         """An empty segment with an empty log file; whatever a crash left under these names is gone."""
         segment = cls(directory, base_offset, created_ms=now_ms, suffix=suffix, fresh=True)
-        segment.create_files()
+        segment.create_files(reserved_bytes)
         return segment
 
-    def create_files(self) -> None:
+    def create_files(self, reserved_bytes: int = 0) -> None:
         for kind in SEGMENT_SUFFIXES[1:]:
             remove_if_present(self._path(kind))
         self.file = OpenFile(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         RESIDENT_FILES.admit(self)
+        if reserved_bytes:
+            reserve(self.file.fd, reserved_bytes)
 
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}, {self.size} bytes)"
@@ -162,30 +167,35 @@ class Segment:
             index.pinned = False
             index.evict()
 
-    def move_to(self, directory: str | None = None, suffix: str | None = None, *, rename_files: bool = True) -> None:
-        """Give the files another suffix, or follow a directory that was renamed."""
+    def move_to(self, suffix: str) -> None:
+        """Give the files another suffix."""
         kept = [self._path(kind) for kind in SEGMENT_SUFFIXES]
-        self.directory = directory if directory is not None else self.directory
-        self.suffix = suffix if suffix is not None else self.suffix
-        if rename_files:
-            # The log file goes last: where it is, the segment is.
-            for kind, old in list(zip(SEGMENT_SUFFIXES, kept, strict=True))[::-1]:
-                try:
-                    os.replace(old, self._path(kind))
-                except FileNotFoundError:
-                    if kind == LOG_SUFFIX:
-                        raise
+        self.suffix = suffix
+        # The log file goes last: where it is, the segment is.
+        for kind, old in list(zip(SEGMENT_SUFFIXES, kept, strict=True))[::-1]:
+            try:
+                os.replace(old, self._path(kind))
+            except FileNotFoundError:
+                if kind == LOG_SUFFIX:
+                    raise
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX)
         self.time_index.path = self._path(TIME_INDEX_SUFFIX)
         self.txn_index.path = self._path(TXN_INDEX_SUFFIX)
 
-    def delete(self) -> None:
-        """Remove the files. The log file goes first, under another name, so that a crash leaves no half a segment."""
+    def retire(self) -> list[str]:
+        """Rename the files so that no start takes them for a segment; their new names. The log file goes first, so that
+        a crash leaves no half a segment."""
         self.release()
-        doomed = self.path + DELETED_SUFFIX
-        with suppress(FileNotFoundError):
-            os.replace(self.path, doomed)
-        for path in (doomed, *(self._path(kind) for kind in SEGMENT_SUFFIXES[1:])):
+        retired: list[str] = []
+        for kind in SEGMENT_SUFFIXES:
+            path = self._path(kind)
+            with suppress(FileNotFoundError):
+                os.replace(path, path + DELETED_SUFFIX)
+                retired.append(path + DELETED_SUFFIX)
+        return retired
+
+    def delete(self) -> None:
+        for path in self.retire():
             remove_if_present(path)
 
     # -- appending -----------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def open_log(directory: Path, clock: Clock | None = None, *, clean: bool = True,
     """A log with the given topic settings; names of `Log.open` go to it, all others to the configuration."""
     opening = {
         name: options.pop(name)
-        for name in ("recovery_point", "log_start_offset", "hint", "topic_id", "producer_id_expiration_ms")
+        for name in ("recovery_point", "log_start_offset", "hint", "topic_id", "producer_id_expiration_ms", "leftovers")
         if name in options
     }
     if "segment_bytes" in options:

@@ -148,6 +148,17 @@ def test_without_timestamps_the_clock_decides(tmp_path: Path) -> None:
     assert len(log.segments) == 2
 
 
+@pytest.mark.parametrize(("policy", "age_ms"), [("compact", 400), ("compact,delete", 400), ("delete", 1000)])
+def test_what_is_compacted_is_not_held_back_longer_than_it_may_wait(tmp_path: Path, policy: str, age_ms: int) -> None:
+    settings = {"segment_ms": 1000, "max_compaction_lag_ms": 400, "cleanup_policy": frozenset(policy.split(","))}
+    log = open_log(tmp_path / "log", **settings)
+    append(log, batch_of(1, timestamp=START_MS))
+    append(log, batch_of(1, timestamp=START_MS + age_ms))
+    assert len(log.segments) == 1
+    append(log, batch_of(1, timestamp=START_MS + age_ms + 1))
+    assert len(log.segments) == 2
+
+
 def test_jitter_only_shortens(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", segment_ms=1000, segment_jitter_ms=500)
     append(log, batch_of(1, timestamp=START_MS))
@@ -267,3 +278,21 @@ def test_a_closed_log_takes_nothing(tmp_path: Path) -> None:
     with pytest.raises(StorageFailure):
         append_many(log, 1)
     assert open_log(tmp_path / "log").log_end_offset == 10
+
+
+def test_preallocated_room_is_behind_the_end_of_the_file_and_given_back(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", segment_bytes=1 << 20, preallocate=True)
+    first = Path(log.active_segment.path)
+    if first.stat().st_blocks * 512 < 1 << 20:
+        pytest.skip("the file system cannot reserve blocks")
+    append(log, batch_of(1))
+    assert first.stat().st_size == log.active_segment.size
+    log.roll()
+    assert first.stat().st_blocks * 512 < 100_000
+    second = Path(log.active_segment.path)
+    assert second.stat().st_blocks * 512 >= 1 << 20
+    append(log, batch_of(1))
+    log.close()
+    assert second.stat().st_blocks * 512 < 100_000
+    again = open_log(tmp_path / "log", preallocate=True)
+    assert again.log_end_offset == 2

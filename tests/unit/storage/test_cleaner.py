@@ -11,6 +11,7 @@ from tests.unit.storage.partition_log import COMPACT, NOW, append, config, conte
 
 from tidelog.model.ids import TopicPartition
 from tidelog.storage.cleaner import RETRY_MS, LogCleaner
+from tidelog.storage.leftovers import remove_all
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 
@@ -56,7 +57,7 @@ def owner(directory: LogDirectory) -> Iterator[Owner]:
 
 
 def fill(directory: LogDirectory, partition: TopicPartition, rounds: int) -> Log:
-    log = directory.open_log(partition, config(cleanup_policy=COMPACT), topic_id=None)
+    log = directory.open_log(partition, config(cleanup_policy=COMPACT, file_delete_delay_ms=0), topic_id=None)
     for at in range(rounds):
         append(log, [(b"k%d" % key, b"%d" % at) for key in range(300)])
     log.roll()
@@ -127,7 +128,7 @@ def test_a_log_deleted_meanwhile_leaves_nothing_behind(directory: LogDirectory, 
     function(*args)
     assert directory.cleaner_offsets == {}
     assert not (tmp_path / "small-0").exists()
-    directory.remove_deleted()
+    remove_all(directory.take_leftovers())
     assert list(tmp_path.glob("*-delete")) == []
 
 

@@ -13,6 +13,7 @@ from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.storage.checkpoints import decode_offsets, read_offsets
 from tidelog.storage.directory_identity import DirectoryRefused
+from tidelog.storage.leftovers import remove_all
 from tidelog.storage.log_directory import LogDirectory, parse_directory_name
 
 A0 = TopicPartition("a", 0)
@@ -166,18 +167,18 @@ def test_a_log_closed_and_opened_again_keeps_its_place(tmp_path: Path) -> None:
 
 def test_a_deleted_log_is_gone_for_good(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
-    log = directory.open_log(A0, config(), topic_id=None)
+    log = directory.open_log(A0, config(file_delete_delay_ms=0), topic_id=None)
     append(log, [(b"k", b"v" * 100)] * 3)
     region = log.read(0, 1000, upper_offset=3, min_one_batch=True)
-    directory.open_log(A1, config(), topic_id=None)
+    directory.open_log(A1, config(file_delete_delay_ms=0), topic_id=None)
     directory.delete_log(A0)
     assert directory.list_partitions() == [A1]
     (renamed,) = tmp_path.glob("a-0.*-delete")
     assert len(renamed.name) == len("a-0.") + 32 + len("-delete")
     assert len(region.load()) == region.size
     # Made anew under the same name, it begins empty.
-    assert directory.open_log(A0, config(), topic_id=None).log_end_offset == 0
-    assert directory.remove_deleted() == 1
+    assert directory.open_log(A0, config(file_delete_delay_ms=0), topic_id=None).log_end_offset == 0
+    assert remove_all(directory.take_leftovers()) == 1
     assert not renamed.exists()
     directory.close()
 
@@ -187,7 +188,7 @@ def test_what_a_crash_left_half_deleted_is_removed(tmp_path: Path) -> None:
     (leftover / "sub").mkdir(parents=True)
     (tmp_path / "not-a-log-delete").mkdir()
     directory = open_directory(tmp_path)
-    assert directory.remove_deleted() == 1
+    assert remove_all(directory.take_leftovers()) == 1
     assert not leftover.exists()
     assert (tmp_path / "not-a-log-delete").exists()
     directory.close()
@@ -196,9 +197,9 @@ def test_what_a_crash_left_half_deleted_is_removed(tmp_path: Path) -> None:
 def test_the_longest_name_can_be_deleted(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     longest = TopicPartition("t" * 249, 0)
-    directory.open_log(longest, config(), topic_id=None)
+    directory.open_log(longest, config(file_delete_delay_ms=0), topic_id=None)
     directory.delete_log(longest)
-    assert directory.remove_deleted() == 1
+    assert remove_all(directory.take_leftovers()) == 1
     directory.close()
 
 

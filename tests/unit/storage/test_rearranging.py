@@ -181,16 +181,6 @@ def test_old_segments_go_only_below_the_upper_offset(tmp_path: Path, upper: int,
     assert len(log.segments) == left
 
 
-def test_a_moved_directory_is_followed(tmp_path: Path) -> None:
-    log = log_of_segments(tmp_path / "log")
-    (tmp_path / "log").rename(tmp_path / "moved")
-    log.moved_to(tmp_path / "moved")
-    append_many(log, 3, 10, size=10, leader_epoch=5)
-    assert offsets_of(log) == extents(100)
-    log.delete()
-    assert names_in(tmp_path) == set()
-
-
 def cleaned_segment(log: Log, *sources: Segment) -> Segment:
     """What compaction could make of these: the second batch of each."""
     cleaned = Segment.create(log.directory, sources[0].base_offset, START_MS, suffix=CLEANED_SUFFIX)

@@ -6,15 +6,16 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUNTIME := .venv/.runtime-installed
 DEV := .venv/.dev-installed
+SPARK := .venv/.spark-installed
 
 # Bytecode is compiled at install; Python must be free to use and refresh it, or every start pays for the compiler.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-long lint format bench generate lock clean dev
+.PHONY: help install demo test test-long lint format bench bench-pipeline generate lock clean dev
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 install: $(RUNTIME) ## create .venv with .venv/bin/tidelog
 	@$(BIN)/python -m compileall -q src
@@ -22,11 +23,13 @@ install: $(RUNTIME) ## create .venv with .venv/bin/tidelog
 demo: install ## set everything up, then run a node, produce, consume and count
 	@$(BIN)/tidelog demo
 
-test: lint ## set everything up, then lint and run all tests but the long ones
-	$(BIN)/pytest -m "not long" -n 2 --dist loadfile --ignore tests/conformance --ignore tests/faults --ignore tests/hostile
+test: lint $(SPARK) ## set everything up, then lint and run all tests but the long ones
+	$(BIN)/pytest -m "not long" -n 2 --dist loadfile --ignore tests/conformance --ignore tests/faults --ignore tests/hostile \
+	  --ignore tests/pipelines
 	$(BIN)/pytest -m "not long" tests/conformance tests/faults tests/hostile
+	$(BIN)/pytest -m "not long" tests/pipelines
 
-test-long: dev ## the tests that take many minutes: many seeds, many kill rounds
+test-long: dev $(SPARK) ## the tests that take many minutes: many seeds, many kill rounds
 	$(BIN)/pytest -m long --timeout 3600
 
 lint: dev ## formatting, rules, types, layers, sizes, drift of generated files
@@ -44,6 +47,9 @@ format: dev ## format the code and fix what can be fixed
 
 bench: dev ## side by side with a real Apache Kafka (needs Java 17 and Maven)
 	$(BIN)/python -m benchmarks
+
+bench-pipeline: dev $(SPARK) ## pipelines beside Spark's plain connector on a real Apache Kafka (needs Java 17 and Maven)
+	$(BIN)/python -m benchmarks.pipelines
 
 generate: dev ## message codecs from Kafka's definitions (needs Maven), docs/protocol.md
 	$(BIN)/python tools/generate_protocol.py
@@ -78,4 +84,9 @@ $(RUNTIME): .venv/.created requirements/runtime.txt requirements/build.txt pypro
 
 $(DEV): $(RUNTIME) requirements/dev.txt
 	$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# What pipelines need beside Java: a download of 400 MB that the broker can do without.
+$(SPARK): $(RUNTIME) requirements/spark.txt
+	$(PIP) install --require-hashes -r requirements/spark.txt
 	@touch $@

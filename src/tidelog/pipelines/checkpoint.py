@@ -6,6 +6,7 @@ Written to a temporary name and renamed, so that a reader finds the old content 
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,44 @@ class Files:
             return [entry.name for entry in path.iterdir()] if path.is_dir() else []
         system, path = self._hadoop(folder)
         return [str(entry.getPath().getName()) for entry in system.listStatus(path)] if system.exists(path) else []
+
+    def walk(self, folder: str) -> list[str]:
+        """All files below a folder, named from there."""
+        if self._jvm is None:
+            root = self._plain(folder)
+            return [str(entry.relative_to(root)) for entry in root.rglob("*") if entry.is_file()]
+        system, root = self._hadoop(folder)
+        listing, found = system.listFiles(root, True), []
+        while listing.hasNext():
+            found.append(str(listing.next().getPath().toString()).removeprefix(f"{root.toString()}/"))
+        return found
+
+    def move(self, source: str, target: str) -> None:
+        """Renames a file. One that was renamed by an earlier run is left where it is."""
+        if self._jvm is None:
+            place = self._plain(target)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if self._plain(source).exists():
+                self._plain(source).replace(place)
+            return
+        system, old = self._hadoop(source)
+        _, new = self._hadoop(target)
+        if system.exists(old):
+            system.mkdirs(new.getParent())
+            if not system.rename(old, new):
+                raise PipelineError(f"{old.toString()} cannot be renamed to {new.toString()}")
+        elif not system.exists(new):
+            raise PipelineError(
+                f"{old.toString()} is gone and {new.toString()} is not there: a file of a batch was removed"
+            )
+
+    def delete(self, name: str) -> None:
+        """Removes a file or a folder with all in it, if it is there."""
+        if self._jvm is None:
+            shutil.rmtree(self._plain(name), ignore_errors=True)
+            return
+        system, path = self._hadoop(name)
+        system.delete(path, True)
 
     def progress(self) -> Progress:
         """What a query with its checkpoint here has planned and finished."""

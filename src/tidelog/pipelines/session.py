@@ -109,6 +109,8 @@ def default_settings(master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": str(max(2, local_threads(master))),
+            # Delta reads its log in 50 tasks unless told otherwise, which is most of a small commit.
+            "spark.databricks.delta.snapshotPartitions": "2",
         }
     return settings
 

@@ -1,14 +1,34 @@
-"""`write_table()` and `read_table()`: Parquet, Delta and Iceberg, each with an idempotent commit per batch."""
+"""`write_table()` and `read_table()`: Parquet, Delta and Iceberg, each with an idempotent commit per batch.
+
+The checkpoint names the sink; a table remembers the last batch of each sink in the way its format offers, so that a
+batch which runs again after a crash is found there and not written twice.
+"""
 
 from __future__ import annotations
 
+import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from tidelog.pipelines import delta_commit, iceberg_commit, parquet_commit
+from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.triggers import trigger_arguments
+from tidelog.pipelines.upserts import Upsert, check_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+FORMATS = ("parquet", "delta", "iceberg")
+STATE_FILE = "tidelog/table-sink.json"
+_APPENDS = {
+    "parquet": parquet_commit.append_batch,
+    "delta": delta_commit.append_batch,
+    "iceberg": iceberg_commit.append_batch,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +37,26 @@ class TableWrite:
 
     path: str
     committed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableBatch:
+    """Writes one batch once; the function that `foreachBatch` calls."""
+
+    path: str
+    format: str
+    sink_id: str
+    partition_by: tuple[str, ...]
+    upsert: Upsert | None
+    exclude: tuple[str, ...]
+    options: Mapping[str, str]
+
+    def __call__(self, df: DataFrame, batch: int) -> bool:
+        place = (self.path, self.sink_id, batch, self.partition_by)
+        if self.upsert is not None:
+            apply = delta_commit.upsert_batch if self.format == "delta" else iceberg_commit.upsert_batch
+            return apply(df, *place, self.upsert)
+        return _APPENDS[self.format](df.drop(*self.exclude), *place, self.options)
 
 
 def write_table(
@@ -46,7 +86,33 @@ def write_table(
     writing twice. `trigger` and `output_mode` are as for `write_topic`, without continuous and complete; update needs
     mode="upsert".
     """
-    raise NotImplementedError
+    _check_arguments(format, mode, output_mode, df, partition_by)
+    arguments = trigger_arguments(trigger)
+    if "continuous" in arguments:
+        raise PipelineError("a continuous trigger has no batches to commit: use an interval")
+    if df.isStreaming and checkpoint is None:
+        raise PipelineError(f"a stream into {path} needs checkpoint=, a directory that outlives the query")
+    upsert = _upsert(df, key, order_by, delete_when, exclude) if mode == "upsert" else None
+    write = TableBatch(
+        path=path,
+        format=format,
+        sink_id=_sink_id(df, path, checkpoint),
+        partition_by=tuple(partition_by),
+        upsert=upsert,
+        exclude=tuple(exclude),
+        options=dict(options or {}),
+    )
+    if not df.isStreaming:
+        return TableWrite(path=path, committed=write(df, 0))
+
+    def write_batch(batch_df: DataFrame, batch: int) -> None:
+        write(batch_df, batch)
+
+    writer: Any = df.writeStream.foreachBatch(write_batch).outputMode(output_mode)
+    writer = writer.option("checkpointLocation", checkpoint)
+    if name is not None:
+        writer = writer.queryName(name)
+    return (writer.trigger(**arguments) if arguments else writer).start()
 
 
 def read_table(
@@ -58,4 +124,68 @@ def read_table(
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """The rows of a table that `write_table` wrote; columns added later are null in older rows."""
-    raise NotImplementedError
+    _check_format(format)
+    given = dict(options or {})
+    if format == "parquet":
+        return parquet_commit.read(spark, path, given, stream)
+    reader = (spark.readStream if stream else spark.read).options(**given)
+    if format == "iceberg":
+        return reader.format("iceberg").table(iceberg_commit.table_name(spark, path))
+    return reader.format("delta").load(path)
+
+
+def _check_format(name: str) -> None:
+    if name not in FORMATS:
+        raise PipelineError(f"format={name!r}: use {', '.join(FORMATS)}")
+
+
+def _check_arguments(name: str, mode: str, output_mode: str, df: DataFrame, partition_by: Sequence[str]) -> None:
+    _check_format(name)
+    if mode not in ("append", "upsert"):
+        raise PipelineError(f"mode={mode!r}: use 'append' or 'upsert'")
+    if mode == "upsert" and name == "parquet":
+        raise PipelineError("mode='upsert' needs format='delta' or 'iceberg': a Parquet directory cannot change rows")
+    if output_mode not in ("append", "update") or (output_mode == "update" and mode != "upsert"):
+        raise PipelineError(f"output_mode={output_mode!r} with mode={mode!r}: rows that change need mode='upsert'")
+    absent = [column for column in partition_by if column not in df.columns]
+    if absent:
+        raise PipelineError(f"partition_by: no column {', '.join(absent)} in {', '.join(df.columns)}")
+
+
+def _upsert(
+    df: DataFrame,
+    key: str | Sequence[str] | None,
+    order_by: Sequence[str] | None,
+    delete_when: str | None,
+    exclude: Sequence[str],
+) -> Upsert:
+    names = (key,) if isinstance(key, str) else tuple(key or ())
+    check_key(df.columns, names)
+    default_order = ("offset",) if "offset" in df.columns else ()
+    if delete_when is None and "value" in df.columns:
+        delete_when = "value IS NULL"
+    return Upsert(
+        key=names,
+        order_by=default_order if order_by is None else tuple(order_by),
+        delete_when=delete_when,
+        exclude=tuple(exclude),
+    )
+
+
+def _sink_id(df: DataFrame, path: str, checkpoint: str | None) -> str:
+    """Stays with the checkpoint; a batch without one is a sink of its own."""
+    if checkpoint is None:
+        return f"tidelog-{uuid.uuid4()}"
+    files = Files(df.sparkSession, checkpoint)
+    content = files.read_json(STATE_FILE)
+    if content is None:
+        if files.progress().planned >= 0:
+            raise PipelineError(f"the checkpoint {checkpoint} belongs to a query with another sink: use another one")
+        content = {"sink_id": f"tidelog-{uuid.uuid4()}", "path": path}
+        files.write(STATE_FILE, json.dumps(content))
+    if content.get("path") != path:
+        raise PipelineError(
+            f"the checkpoint {checkpoint} belongs to a query that writes {content.get('path')}, not {path}:"
+            " use another one"
+        )
+    return str(content["sink_id"])

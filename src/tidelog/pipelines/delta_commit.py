@@ -1,0 +1,88 @@
+"""Delta tables: a batch is committed with the sink's id and the batch's number, and Delta passes over it next time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tidelog.pipelines.upserts import Upsert, last_per_key, merge, stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_APP = "spark.databricks.delta.write.txnAppId"
+_VERSION = "spark.databricks.delta.write.txnVersion"
+
+
+def append_batch(
+    df: DataFrame, path: str, sink_id: str, batch: int, partition_by: Sequence[str], options: Mapping[str, str]
+) -> bool:
+    """Adds the rows of a batch; False if an earlier run had done so."""
+    if _committed(df.sparkSession, path, sink_id) >= batch:
+        return False
+    writer = df.write.format("delta").mode("append").options(mergeSchema="true", **options)
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    writer.option("txnAppId", sink_id).option("txnVersion", batch).save(path)
+    return True
+
+
+def upsert_batch(
+    df: DataFrame, path: str, sink_id: str, batch: int, partition_by: Sequence[str], upsert: Upsert
+) -> bool:
+    """Applies a batch by key; False if an earlier run had done so."""
+    spark = df.sparkSession
+    if _committed(spark, path, sink_id) >= batch:
+        return False
+    changes = last_per_key(df, upsert)
+    table = f"delta.`{path}`"
+    _make(stored(changes), path, partition_by)
+    _add_columns(spark, stored(changes), table)
+    # Read twice by a merge, which must see the same rows, and side effects upstream must not happen twice.
+    changes = changes.persist()
+    try:
+        with _as_transaction(spark, sink_id, batch):
+            merge(changes, table, upsert)
+    finally:
+        changes.unpersist()
+    return True
+
+
+def _committed(spark: SparkSession, path: str, sink_id: str) -> int:
+    """The last batch of this sink in the table's log, -1 if there is none or no JVM to ask (Spark Connect).
+
+    Only saves the work of a batch that Delta itself would pass over.
+    """
+    if not hasattr(spark, "_jsparkSession"):
+        return -1
+    jvm: Any = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    snapshot = log.unsafeVolatileSnapshot()
+    found = snapshot.transactions().get(sink_id) if snapshot.version() >= 0 else None
+    return int(found.get()) if found is not None and found.isDefined() else -1
+
+
+def _make(df: DataFrame, path: str, partition_by: Sequence[str]) -> None:
+    """An empty table with the frame's columns, if there is none."""
+    writer = df.limit(0).write.format("delta").mode("ignore")
+    (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
+
+
+def _add_columns(spark: SparkSession, df: DataFrame, table: str) -> None:
+    present = {name.lower() for name in spark.sql(f"SELECT * FROM {table} LIMIT 0").columns}
+    added = [field for field in df.schema.fields if field.name.lower() not in present]
+    if added:
+        columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in added)
+        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({columns})")
+
+
+@contextmanager
+def _as_transaction(spark: SparkSession, sink_id: str, batch: int) -> Iterator[None]:
+    spark.conf.set(_APP, sink_id)
+    spark.conf.set(_VERSION, str(batch))
+    try:
+        yield
+    finally:
+        spark.conf.unset(_APP)
+        spark.conf.unset(_VERSION)

@@ -1,0 +1,82 @@
+"""An idempotent commit for Parquet directories, for any reader: no log that readers would have to know.
+
+Batch N of a sink is written to a staging folder, then a manifest lists its files with their final names, then the
+files are renamed into place, then the sink's progress says N is done. A run that ends before the manifest leaves
+nothing that a reader sees (names that begin with `_` are ignored by them); one that ends after it is finished by the
+next, from the manifest alone. Readers see the files of a batch appear one by one, each whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STATE = "_tidelog"
+
+
+def append_batch(
+    df: DataFrame, path: str, sink_id: str, batch: int, partition_by: Sequence[str], options: Mapping[str, str]
+) -> bool:
+    """Adds the rows of a batch; False if an earlier run had done so."""
+    spark = df.sparkSession
+    files = Files(spark, path)
+    _pin_partitioning(files, path, partition_by)
+    home = f"{STATE}/{sink_id}"
+    progress = files.read_json(f"{home}/progress.json")
+    if progress is not None and progress["done"] >= batch:
+        return False
+    manifest = files.read_json(f"{home}/manifest.json")
+    finished_earlier = manifest is not None and manifest["batch"] == batch
+    if not finished_earlier:
+        staging = f"{home}/staging"
+        files.delete(staging)
+        writer = df.write.options(**options).mode("overwrite")
+        if partition_by:
+            writer = writer.partitionBy(*partition_by)
+        writer.parquet(f"{path.rstrip('/')}/{staging}")
+        manifest = {"batch": batch, "moves": _moves(files, staging, f"{sink_id[-12:]}-{batch:012d}")}
+        files.write(f"{home}/manifest.json", json.dumps(manifest))
+    assert manifest is not None
+    for source, target in manifest["moves"]:
+        files.move(source, target)
+    files.write(f"{home}/progress.json", json.dumps({"done": batch}))
+    files.delete(f"{home}/staging")
+    return not finished_earlier
+
+
+def _pin_partitioning(files: Files, path: str, partition_by: Sequence[str]) -> None:
+    """Readers find partitions by folder names and pass over files that lie elsewhere, so all writers must agree."""
+    known = files.read_json(f"{STATE}/table.json")
+    if known is None:
+        files.write(f"{STATE}/table.json", json.dumps({"partition_by": list(partition_by)}))
+    elif known["partition_by"] != list(partition_by):
+        raise PipelineError(
+            f"{path} is partitioned by {', '.join(known['partition_by']) or 'nothing'}, not by"
+            f" {', '.join(partition_by) or 'nothing'}: readers would not find the rows"
+        )
+
+
+def _moves(files: Files, staging: str, stem: str) -> list[tuple[str, str]]:
+    """Every data file of the staging folder with its final name, which is the same whenever the batch is written."""
+    found = sorted(name for name in files.walk(staging) if name.endswith(".parquet"))
+    moves = []
+    for index, name in enumerate(found):
+        folder = name.rpartition("/")[0]
+        final = f"part-{stem}-{index:05d}.parquet"
+        moves.append((f"{staging}/{name}", f"{folder}/{final}" if folder else final))
+    return moves
+
+
+def read(spark: SparkSession, path: str, options: Mapping[str, str], stream: bool) -> DataFrame:
+    """All columns that any file has; a stream takes the columns of the files that are there when it starts."""
+    if not stream:
+        return spark.read.options(**{"mergeSchema": "true", **options}).parquet(path)
+    schema = spark.read.options(mergeSchema="true").parquet(path).schema
+    return spark.readStream.schema(schema).options(**options).parquet(path)

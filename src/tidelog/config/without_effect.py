@@ -37,14 +37,6 @@ WITHOUT_EFFECT = frozenset(
         "leader.replication.throttled.replicas",
         "num.replica.fetchers",
         "process.roles",
-        "replica.fetch.backoff.ms",
-        "replica.fetch.max.bytes",
-        "replica.fetch.min.bytes",
-        "replica.fetch.response.max.bytes",
-        "replica.fetch.wait.max.ms",
-        "replica.lag.time.max.ms",
         "replica.socket.receive.buffer.bytes",
-        "replica.socket.timeout.ms",
-        "request.timeout.ms",
     }
 )

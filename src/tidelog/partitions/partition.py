@@ -223,12 +223,6 @@ class Partition:
             self._high_watermark_moved()
         if not leader.has_enough_in_sync:
             self.commit_waiters = [wait for wait in self.commit_waiters if not wait[1].gives_up_short_of_replicas(self)]
-        self._maybe_propose_growth(leader)
-
-    def _maybe_propose_growth(self, leader: LeaderState) -> None:
-        proposed = leader.propose_growth()
-        if proposed is not None:
-            self._shell.in_sync_proposed(self, leader, proposed)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -338,7 +332,9 @@ class Partition:
         if leader.follower_fetched(node_id, broker_epoch, offset, log_start_offset, self.log.log_end_offset, now_ms):
             self._high_watermark_moved()
         if len(leader.in_sync) < len(leader.replicas):
-            self._maybe_propose_growth(leader)
+            proposed = leader.propose_growth(node_id)
+            if proposed is not None:
+                self._shell.in_sync_proposed(self, leader, proposed)
 
     @property
     def is_synced(self) -> bool:

@@ -111,7 +111,7 @@ def test_nothing_is_committed_while_too_few_are_in_sync() -> None:
     assert not state.has_enough_in_sync
     assert not state.local_end_reached(20)
     fetch(state, 2, 20)
-    assert state.propose_growth() == {1, 2}
+    assert state.propose_growth(2) == {1, 2}
     assert state.in_sync_answered(agreed((1, 2)), 0)
     assert state.has_enough_in_sync
     assert state.high_watermark == 20
@@ -155,19 +155,19 @@ def test_a_fenced_replica_is_not_waited_for_and_cannot_join() -> None:
     live = {1: 101, 3: 103}
     state = leader({1}, live_brokers=live)
     fetch(state, 2, 10)
-    assert state.propose_growth() is None
+    assert state.propose_growth(2) is None
     assert state.local_end_reached(20)
     live[2] = 102
     fetch(state, 2, 20)
-    assert state.propose_growth() == {1, 2}
+    assert state.propose_growth(2) == {1, 2}
 
 
 def test_an_incarnation_the_controller_does_not_know_cannot_join() -> None:
     state = leader({1})
     fetch(state, 2, 10, broker_epoch=99)
-    assert state.propose_growth() is None
+    assert state.propose_growth(2) is None
     fetch(state, 2, 10, broker_epoch=102)
-    assert state.propose_growth() == {1, 2}
+    assert state.propose_growth(2) == {1, 2}
 
 
 def test_a_fetch_of_an_earlier_incarnation_is_refused() -> None:
@@ -193,16 +193,16 @@ def test_a_replica_joins_when_it_has_reached_the_high_watermark_and_the_start_of
     state = leader({1}, high_watermark=5, log_end_offset=10)
     assert state.high_watermark == 10
     fetch(state, 2, 9)
-    assert state.propose_growth() is None
+    assert state.propose_growth(2) is None
     fetch(state, 2, 10)
-    assert state.propose_growth() == {1, 2}
+    assert state.propose_growth(2) == {1, 2}
 
 
 def test_reaching_the_high_watermark_is_not_enough_below_the_start_of_the_epoch() -> None:
     state = leader({1, 3}, high_watermark=5, log_end_offset=10)
     fetch(state, 2, 6)
     assert state.high_watermark == 5
-    assert state.propose_growth() is None
+    assert state.propose_growth(2) is None
 
 
 def test_while_a_set_is_asked_for_both_count() -> None:
@@ -210,7 +210,7 @@ def test_while_a_set_is_asked_for_both_count() -> None:
     state.local_end_reached(20)
     fetch(state, 2, 20)
     fetch(state, 3, 20)
-    assert state.propose_growth() == {1, 2, 3}
+    assert state.propose_growth(3) == {1, 2, 3}
     assert state.maximal_in_sync == {1, 2, 3}
     state.local_end_reached(30)
     assert not fetch(state, 2, 30)
@@ -221,12 +221,12 @@ def test_while_a_set_is_asked_for_both_count() -> None:
 def test_one_proposal_at_a_time() -> None:
     state = leader({1})
     fetch(state, 2, 10)
-    assert state.propose_growth() == {1, 2}
+    assert state.propose_growth(2) == {1, 2}
     fetch(state, 3, 10)
-    assert state.propose_growth() is None
+    assert state.propose_growth(3) is None
     assert state.propose_shrinkage(10 * LAG_MS) is None
     state.in_sync_answered(agreed((1, 2)), 0)
-    assert state.propose_growth() == {1, 2, 3}
+    assert state.propose_growth(3) == {1, 2, 3}
 
 
 # -- shrinking ---------------------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def test_a_replica_in_sync_when_the_epoch_begins_is_given_the_lag_time() -> None
 def test_a_refused_proposal_leaves_the_set_as_it_was() -> None:
     state = leader({1})
     fetch(state, 2, 10)
-    state.propose_growth()
+    state.propose_growth(2)
     state.local_end_reached(20)
     state.in_sync_answered(refused(ErrorCode.INELIGIBLE_REPLICA), LAG_MS + 1)
     assert state.in_sync == {1}
@@ -290,7 +290,7 @@ def test_a_refused_proposal_leaves_the_set_as_it_was() -> None:
 def test_a_superseded_proposal_counts_until_the_metadata_says_what_holds() -> None:
     state = leader({1})
     fetch(state, 2, 10)
-    state.propose_growth()
+    state.propose_growth(2)
     state.local_end_reached(20)
     assert not state.in_sync_answered(refused(ErrorCode.INVALID_UPDATE_VERSION), LAG_MS + 1)
     assert state.maximal_in_sync == {1, 2}
@@ -301,7 +301,7 @@ def test_a_superseded_proposal_counts_until_the_metadata_says_what_holds() -> No
 def test_an_answer_of_another_epoch_is_no_answer() -> None:
     state = leader({1})
     fetch(state, 2, 10)
-    state.propose_growth()
+    state.propose_growth(2)
     state.in_sync_answered(agreed((1, 2), leader_epoch=3), 0)
     assert state.in_sync == {1}
 
@@ -309,7 +309,7 @@ def test_an_answer_of_another_epoch_is_no_answer() -> None:
 def test_old_metadata_does_not_undo_a_newer_answer() -> None:
     state = leader({1})
     fetch(state, 2, 10)
-    state.propose_growth()
+    state.propose_growth(2)
     state.in_sync_answered(agreed((1, 2), partition_epoch=9), 0)
     state.in_sync_changed((1,), 8, (1, 2, 3), 0)
     assert state.in_sync == {1, 2}
@@ -321,7 +321,7 @@ def test_replicas_come_and_go_by_the_metadata() -> None:
     fetch(state, 2, 10)
     state.in_sync_changed((1, 2), 8, (1, 2, 3), 0)
     fetch(state, 3, 10)
-    assert state.propose_growth() == {1, 2, 3}
+    assert state.propose_growth(3) == {1, 2, 3}
     state.in_sync_changed((1, 3), 9, (1, 3), 0)
     assert set(state.followers) == {3}
     assert state.followers[3].end_offset == 10
@@ -330,6 +330,6 @@ def test_replicas_come_and_go_by_the_metadata() -> None:
 def test_a_proposal_names_the_incarnations_that_were_seen() -> None:
     state = leader({1})
     fetch(state, 2, 10)
-    proposed = state.propose_growth()
+    proposed = state.propose_growth(2)
     assert proposed is not None
     assert state.with_epochs(proposed, 55) == [InSyncReplica(1, 55), InSyncReplica(2, 102)]

@@ -218,16 +218,17 @@ class LeaderState(ReplicaState):
 
     # -- the in-sync set ---------------------------------------------------------------------------------------------
 
-    def propose_growth(self) -> frozenset[int] | None:
-        """The in-sync set with all that have caught up, to be asked for now; None when there is nothing to ask."""
-        if self.pending_in_sync is not None or len(self.in_sync) == len(self.replicas):
+    def propose_growth(self, node_id: int) -> frozenset[int] | None:
+        """The in-sync set with a replica that has just fetched, if it has caught up: to be asked for now, or None.
+
+        Only its own fetch lets a replica in: one that was put out for its silence is still where it was.
+        """
+        follower = self.followers.get(node_id)
+        if follower is None or self.pending_in_sync is not None or node_id in self.in_sync:
             return None
-        joining = {
-            follower.node_id
-            for follower in self.followers.values()
-            if follower.node_id not in self.in_sync and self._has_caught_up(follower) and self._may_join(follower)
-        }
-        return self._propose(self.in_sync | joining) if joining else None
+        if not self._has_caught_up(follower) or not self._may_join(follower):
+            return None
+        return self._propose(self.in_sync | {node_id})
 
     def propose_shrinkage(self, now_ms: int) -> frozenset[int] | None:
         """The in-sync set without those that have lagged too long, to be asked for now."""

@@ -1,0 +1,332 @@
+"""Replication end to end on small clusters: real logs, sockets and fetchers, a controller without a quorum."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.unit.partitions.small_cluster import TOPIC, TOPIC_ID, SmallBroker, SmallCluster, wait_for
+
+from tidelog.model.errors import ErrorCode
+from tidelog.protocol.generated.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
+from tidelog.protocol.generated.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+
+async def fetch(
+    broker: SmallBroker,
+    offset: int = 0,
+    *,
+    epoch: int = -1,
+    replica_id: int = -1,
+    replica_epoch: int = -1,
+    rack: str = "",
+    version: int = 17,
+) -> PartitionData:
+    response = await broker.client.call(
+        FetchRequest(
+            replica_state=ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch),
+            max_bytes=1 << 20,
+            rack_id=rack,
+            topics=[
+                FetchTopic(
+                    topic_id=TOPIC_ID,
+                    partitions=[
+                        FetchPartition(
+                            partition=0, current_leader_epoch=epoch, fetch_offset=offset, partition_max_bytes=1 << 20
+                        )
+                    ],
+                )
+            ],
+        ),
+        FetchResponse,
+        version=version,
+    )
+    return response.responses[0].partitions[0]
+
+
+async def list_offset(broker: SmallBroker, timestamp: int = -1, replica_id: int = -1) -> tuple[int, int]:
+    response = await broker.client.call(
+        ListOffsetsRequest(
+            replica_id=replica_id,
+            topics=[
+                ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
+            ],
+        ),
+        ListOffsetsResponse,
+    )
+    answer = response.topics[0].partitions[0]
+    return answer.error_code, answer.offset
+
+
+async def test_what_is_acknowledged_is_on_every_replica(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        for number in range(20):
+            assert await cluster.leader.produce(b"%d" % number) == (0, number)
+        for broker in cluster.brokers.values():
+            assert broker.values() == [b"%d" % number for number in range(20)]
+        assert set(cluster.state.isr) == {1, 2, 3}
+        await wait_for(lambda: all(b.partition.high_watermark == 20 for b in cluster.brokers.values()), "watermarks")
+
+
+async def test_followers_have_the_bytes_of_the_leader(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        for number in range(5):
+            await cluster.leader.produce(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=2 * number)
+        files = [
+            (broker.path / f"{TOPIC}-0" / "00000000000000000000.log").read_bytes()
+            for broker in cluster.brokers.values()
+        ]
+        assert files[0] == files[1] == files[2]
+        for broker in cluster.brokers.values():
+            assert broker.partition.log.producer_state.snapshot() is not None
+
+
+async def test_the_new_leader_has_everything_and_knows_the_producer(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        sent = {"producer_id": 7, "producer_epoch": 0}
+        assert await cluster.leader.produce(b"a", **sent, base_sequence=0) == (0, 0)
+        assert await cluster.leader.produce(b"b", **sent, base_sequence=1) == (0, 1)
+        old = cluster.leader
+        await old.stop(clean=False)
+        cluster.fence(old.node_id)
+        assert cluster.leader is not old
+        assert await cluster.leader.produce(b"b", **sent, base_sequence=1) == (0, 1), "a repetition, not a new record"
+        assert await cluster.leader.produce(b"c", **sent, base_sequence=2) == (0, 2)
+        assert cluster.leader.values() == [b"a", b"b", b"c"]
+        await old.start()
+        await cluster.in_sync(1, 2, 3)
+        assert old.values() == [b"a", b"b", b"c"]
+
+
+async def test_a_follower_whose_log_parted_is_cut_by_epochs(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        await cluster.leader.produce(b"a")
+        old = cluster.leader
+        old.is_cut_off = True
+        cluster.fence(old.node_id)
+        # It does not know that it leads no more, and takes what nobody will ever copy.
+        assert (await old.produce(b"lost 1", b"lost 2", acks=1))[0] == 0
+        assert (await cluster.leader.produce(b"b"))[0] == 0
+        assert old.values() == [b"a", b"lost 1", b"lost 2"]
+        await old.stop()
+        old.is_cut_off = False
+        await old.start()
+        await cluster.in_sync(1, 2, 3)
+        assert old.values() == [b"a", b"b"]
+        assert (await cluster.leader.produce(b"c"))[0] == 0
+        assert old.values() == [b"a", b"b", b"c"]
+
+
+async def test_acks_all_is_not_answered_by_a_leader_that_was_replaced(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        old = cluster.leader
+        old.is_cut_off = True
+        cluster.fence(old.node_id)
+        error, _ = await old.produce(b"x", timeout_ms=300)
+        assert error == ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_leader_that_hears_of_its_successor_lets_waiting_producers_go(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        old = cluster.leader
+        for broker in cluster.brokers.values():
+            if broker is not old:
+                await broker.replication.stop()
+        waiting = asyncio.ensure_future(old.produce(b"x", timeout_ms=60_000))
+        await wait_for(lambda: old.partition.commit_waiters, "a produce that waits")
+        cluster.elect(2)
+        assert (await waiting)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await old.produce(b"x"))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_lagging_follower_leaves_the_in_sync_set_and_comes_back(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path, replica_lag_time_max_ms=300) as cluster:
+        await cluster.start()
+        await cluster.leader.produce(b"a")
+        gone = cluster.brokers[3]
+        await gone.stop()
+        error, offset = await cluster.leader.produce(b"b", timeout_ms=20_000)
+        assert (error, offset) == (0, 1)
+        assert set(cluster.state.isr) == {1, 2}
+        await gone.start()
+        await cluster.in_sync(1, 2, 3)
+        assert gone.values() == [b"a", b"b"]
+
+
+async def test_too_few_in_sync_replicas_refuse_before_and_after_the_append(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path, replica_lag_time_max_ms=300) as cluster:
+        await cluster.start(min_insync_replicas="2")
+        await cluster.leader.produce(b"a")
+        await cluster.brokers[2].stop()
+        await cluster.brokers[3].stop()
+        error, _ = await cluster.leader.produce(b"b", timeout_ms=20_000)
+        assert error == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        assert (await cluster.leader.produce(b"c"))[0] == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (await cluster.leader.produce(b"d", acks=1))[0] == 0
+        assert cluster.leader.values() == [b"a", b"b", b"d"]
+        assert cluster.leader.partition.high_watermark == 1
+        await cluster.brokers[2].start()
+        await cluster.in_sync(1, 2)
+        await wait_for(lambda: cluster.leader.partition.high_watermark == 3, "what was written is committed")
+
+
+async def test_a_follower_with_a_wiped_disk_copies_everything(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        for number in range(10):
+            await cluster.leader.produce(b"%d" % number)
+        wiped = cluster.brokers[2]
+        await wiped.stop()
+        cluster.fence(2)
+        for path in (wiped.path / f"{TOPIC}-0").iterdir():
+            path.unlink()
+        (wiped.path / f"{TOPIC}-0").rmdir()
+        for path in wiped.path.iterdir():
+            if path.is_file():
+                path.unlink()
+        await wiped.start()
+        await cluster.in_sync(1, 2, 3)
+        assert wiped.values() == cluster.leader.values()
+
+
+async def test_a_follower_below_the_start_of_the_leaders_log_begins_there(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        await cluster.brokers[3].stop()
+        cluster.fence(3)
+        for number in range(10):
+            await cluster.leader.produce(b"%d" % number)
+        leader = cluster.leader
+        leader.partition.log.roll()
+        leader.table.delete_records(leader.partition, 8)
+        await cluster.brokers[3].start()
+        await cluster.in_sync(1, 2, 3)
+        assert cluster.brokers[3].partition.log.log_start_offset == 8
+        assert cluster.brokers[3].partition.log.log_end_offset == 10
+        await wait_for(lambda: cluster.brokers[2].partition.log.log_start_offset == 8, "the start at the other one")
+
+
+async def test_flush_before_ack_holds_on_every_replica(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start(tidelog_flush="ack")
+        for number in range(5):
+            assert (await cluster.leader.produce(b"%d" % number))[0] == 0
+            for broker in cluster.brokers.values():
+                assert broker.partition.log.recovery_point == number + 1
+
+
+# -- who may read what -------------------------------------------------------------------------------------------------
+
+
+async def test_consumers_read_what_is_committed_and_replicas_all_there_is(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        leader = cluster.leader
+        await leader.produce(b"a")
+        for broker in cluster.brokers.values():
+            if broker is not leader:
+                await broker.replication.stop()
+        await leader.produce(b"b", acks=1)
+        assert leader.partition.high_watermark == 1
+        seen = await fetch(leader, 1)
+        assert (seen.error_code, len(seen.records or b""), seen.high_watermark) == (0, 0, 1)
+        epoch = cluster.image.brokers[2].epoch
+        seen = await fetch(leader, 1, replica_id=2, replica_epoch=epoch)
+        assert (seen.error_code, seen.high_watermark) == (0, 1)
+        assert len(seen.records or b"") > 0
+        assert await list_offset(leader) == (0, 1)
+        assert await list_offset(leader, replica_id=2) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [(5, ErrorCode.UNKNOWN_LEADER_EPOCH), (0, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.NONE)],
+)
+async def test_another_idea_of_the_leader_epoch_is_fenced(tmp_path: Path, asked: int, expected: ErrorCode) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        cluster.elect(2)
+        assert (await fetch(cluster.brokers[2], epoch=asked)).error_code == expected
+
+
+async def test_only_the_leader_answers_replicas_and_questions_of_offsets(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        follower = cluster.brokers[3]
+        epoch = cluster.image.brokers[2].epoch
+        refused = await fetch(follower, replica_id=2, replica_epoch=epoch)
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (1, 0)
+        assert (await list_offset(follower))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await follower.produce(b"x"))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_node_that_is_no_replica_is_refused(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        refused = await fetch(cluster.leader, replica_id=9, replica_epoch=1)
+        assert refused.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path, replica_selector_class="rack-aware") as cluster:
+        for node_id, rack in ((1, "a"), (2, "b"), (3, "b")):
+            cluster.brokers[node_id] = SmallBroker(cluster, node_id, broker_rack=rack)
+        await cluster.start()
+        await cluster.leader.produce(b"a")
+        await wait_for(lambda: cluster.brokers[2].partition.high_watermark == 1, "watermark of node 2")
+        assert (await fetch(cluster.leader, rack="a")).preferred_read_replica == -1
+        sent = await fetch(cluster.leader, rack="b")
+        assert sent.preferred_read_replica in (2, 3)
+        assert not sent.records
+        read = await fetch(cluster.brokers[2], rack="b")
+        assert (read.error_code, read.preferred_read_replica) == (0, -1)
+        assert read.records
+
+
+async def test_a_moved_partition_leaves_its_old_node(tmp_path: Path) -> None:
+    from tidelog.controller.core.decision import Decision
+    from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
+
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        await cluster.leader.produce(b"a")
+        record = PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[1, 2], isr=[1, 2])
+        cluster.decide(lambda _: Decision([record], None))
+        assert cluster.brokers[3].table.find_partition(TOPIC, 0) is None
+        assert not (cluster.brokers[3].path / f"{TOPIC}-0").exists()
+        assert (await cluster.brokers[3].produce(b"b"))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await cluster.leader.produce(b"b") == (0, 1)
+
+
+async def test_the_high_watermark_survives_a_restart_of_everyone(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        for number in range(3):
+            await cluster.leader.produce(b"%d" % number)
+        await wait_for(lambda: all(b.partition.high_watermark == 3 for b in cluster.brokers.values()), "watermarks")
+        for broker in cluster.brokers.values():
+            await broker.stop()
+        for broker in cluster.brokers.values():
+            await broker.start()
+            assert broker.partition.high_watermark == 3
+        assert (await cluster.leader.produce(b"3"))[0] == 0

@@ -37,7 +37,7 @@ def test_no_broker(nowhere: Command, arguments: list[str]) -> None:
     assert done.code == 1
     assert done.out == ""
     assert f"no broker answers at {nowhere.bootstrap} (connection refused); start one with `tidelog serve" in done.err
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_a_server_that_is_no_broker() -> None:

@@ -16,7 +16,7 @@ READY = re.compile(
     r"tidelog (?P<version>\S+) node (?P<node>\d+) ready on (?P<address>127\.0\.0\.1:(?P<port>\d+)), "
     r"data in (?P<data>.+), (?P<partitions>\d+) partitions, (?P<ms>\d+) ms\n"
 )
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 
 
 class Serving:
@@ -42,10 +42,10 @@ class Serving:
     def log(self) -> str:
         return self._errors.read_text()
 
-    def wait(self, seconds: float = 10.0) -> int:
+    def wait(self, seconds: float = 60.0) -> int:
         return self.process.wait(seconds)
 
-    def wait_for_log(self, words: str, seconds: float = 10.0) -> None:
+    def wait_for_log(self, words: str, seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while words not in self.log():
             assert time.monotonic() < deadline, f"{words!r} was not logged: {self.log()}"

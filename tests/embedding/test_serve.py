@@ -25,7 +25,7 @@ def test_one_line_when_ready_and_a_clean_stop(tmp_path: Path) -> None:
         started = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         assert server.wait() == 0
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 15
         assert server.rest_of_output() == ""
     with serving(data) as server:
         assert server.ready()["partitions"] == "2"
@@ -49,7 +49,7 @@ def test_a_stop_answers_clients_that_stay_connected(tmp_path: Path) -> None:
     with serving(tmp_path / "data") as server, socket.create_connection(("127.0.0.1", server.port)) as idle:
         server.process.terminate()
         assert server.wait() == 0
-        idle.settimeout(5)
+        idle.settimeout(30)
         assert idle.recv(1) == b""
 
 

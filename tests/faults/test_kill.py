@@ -36,7 +36,7 @@ def run_rounds(node: Node, *, rounds: int, idempotent: bool, seed: int, **settin
     assert len(load.acknowledged) == load.sent
     log = read_log(node.port, topic)
     check_promises(load, log, once=idempotent)
-    node.running.stop(10)
+    node.running.stop()
     node.start(**settings)
     assert read_log(node.port, topic) == log, "a clean restart changed the log"
 

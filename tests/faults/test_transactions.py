@@ -138,6 +138,7 @@ class Numbers(SteadyLoad):
             time.sleep(self._pause_s)
 
 
+@pytest.mark.timeout(300)
 def test_every_input_is_exactly_once_in_the_output(node: Node) -> None:
     run_rounds(node, rounds=4, seed=1)
 

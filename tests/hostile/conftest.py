@@ -27,7 +27,7 @@ class Bystander(threading.Thread):
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
-        self.connection = Connection(port, timeout_s=15)
+        self.connection = Connection(port, timeout_s=60)
         self.topic = create_topic(self.connection, "bystander")
         self.served = 0
         self.failure: BaseException | None = None
@@ -47,7 +47,7 @@ class Bystander(threading.Thread):
     def finish(self) -> None:
         """Fails when any single request failed or took too long, or when records are missing."""
         self._stop_asked.set()
-        self.join(30)
+        self.join(90)
         if self.failure is not None:
             raise self.failure
         assert not self.is_alive()

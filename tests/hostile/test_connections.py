@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
+from benchmarks.broker_process import BrokerProcess, wait_until
 from benchmarks.wire import Connection, NewRecord, build_batch
 from tests.hostile.conftest import MEBIBYTE, Bystander
 from tests.servers.topics import create_topic, fetch_request, list_offset, produce_request, produce_values
@@ -33,7 +33,7 @@ def sockets() -> Iterator[ExitStack]:
 
 
 def open_many(victim: BrokerProcess, stack: ExitStack, count: int) -> list[socket.socket]:
-    return [stack.enter_context(socket.create_connection(("127.0.0.1", victim.port), timeout=15)) for _ in range(count)]
+    return [stack.enter_context(socket.create_connection(("127.0.0.1", victim.port), timeout=60)) for _ in range(count)]
 
 
 def serve_for(bystander: Bystander, seconds: float) -> None:
@@ -42,8 +42,8 @@ def serve_for(bystander: Bystander, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         time.sleep(0.05)
+    wait_until(lambda: bystander.failure is not None or bystander.served > before + 5, "the bystander is served")
     assert bystander.failure is None, bystander.failure
-    assert bystander.served > before + 5
 
 
 def test_thousands_of_idle_connections(victim: BrokerProcess, bystander: Bystander, sockets: ExitStack) -> None:
@@ -128,7 +128,7 @@ def test_a_pipeline_of_produce_requests_is_answered_in_order(
 
 def test_connections_that_come_and_go(victim: BrokerProcess, bystander: Bystander) -> None:
     for _ in range(2000):
-        socket.create_connection(("127.0.0.1", victim.port), timeout=15).close()
+        socket.create_connection(("127.0.0.1", victim.port), timeout=60).close()
     serve_for(bystander, 0.5)
 
 

@@ -46,7 +46,7 @@ def read(
     try:
         consumer.assign([TopicPartition(topic, partition, offset)])
         messages: list[Message] = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(messages) < count:
             assert time.monotonic() < deadline, f"{len(messages)} of {count} messages"
             for message in consumer.consume(num_messages=count - len(messages), timeout=0.5):

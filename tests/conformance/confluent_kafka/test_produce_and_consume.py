@@ -159,7 +159,7 @@ def test_a_waiting_reader_gets_a_record_at_once(broker: BrokerProcess, connectio
     """A fetch that waits is answered by the append, not by its deadline."""
     topic = create_topic(connection)
     consumer = ConfluentConsumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": "waits", "fetch.wait.max.ms": 10_000}
+        {"bootstrap.servers": broker.bootstrap, "group.id": "waits", "fetch.wait.max.ms": 50_000}
     )
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -168,10 +168,10 @@ def test_a_waiting_reader_gets_a_record_at_once(broker: BrokerProcess, connectio
         producer.produce(topic, b"now")
         assert producer.flush(30) == 0
         started = time.monotonic()
-        message = consumer.poll(9)
+        message = consumer.poll(40)
         assert message is not None
         assert message.value() == b"now"
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
     finally:
         consumer.close()
 

@@ -91,7 +91,7 @@ def test_a_closed_session_is_gone(connection: Connection) -> None:
 
 def test_a_fetch_waits_for_its_bytes_and_no_longer(broker: BrokerProcess, connection: Connection) -> None:
     topic = create_topic(connection, "waits")
-    request = fetch_request(topic, 0, max_wait_ms=20_000)
+    request = fetch_request(topic, 0, max_wait_ms=60_000)
     request.min_bytes = 500
     answers: list[tuple[float, int]] = []
 
@@ -107,9 +107,9 @@ def test_a_fetch_waits_for_its_bytes_and_no_longer(broker: BrokerProcess, connec
     assert answers == [], "answered with fewer bytes than asked for"
     produce_values(connection, topic, b"x" * 500)
     appended = time.monotonic()
-    waiter.join(10)
+    waiter.join(50)
     [(answered_at, size)] = answers
-    assert answered_at - appended < 2
+    assert answered_at - appended < 30, "answered by the deadline, not by the append"
     assert size >= 500
 
 
@@ -118,7 +118,7 @@ def test_a_fetch_ends_at_its_deadline(connection: Connection) -> None:
     started = time.monotonic()
     [answer] = connection.call(fetch_request(topic, 0, max_wait_ms=300), VERSION).responses[0].partitions
     assert (answer.error_code, bytes(answer.records or b"")) == (0, b"")
-    assert 0.25 < time.monotonic() - started < 5
+    assert 0.25 < time.monotonic() - started < 20
 
 
 def test_requests_behind_a_waiting_fetch_are_answered_in_order(connection: Connection) -> None:

@@ -174,7 +174,7 @@ class WireProducer:
         return self.connection.call(request, 0).transaction_states[0]
 
     def wait_for(self, state: str) -> Any:
-        wait_until(lambda: self.describe().transaction_state == state, f"{self.transactional_id} is {state}", 30)
+        wait_until(lambda: self.describe().transaction_state == state, f"{self.transactional_id} is {state}", 60)
         return self.describe()
 
 
@@ -199,7 +199,7 @@ def settle(ask: Callable[[], Any], code: Callable[[Any], int]) -> Any:
         answers.append(ask())
         return code(answers[-1]) not in RETRIABLE
 
-    wait_until(is_settled, "the coordinator has settled", 30)
+    wait_until(is_settled, "the coordinator has settled", 60)
     return answers[-1]
 
 

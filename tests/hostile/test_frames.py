@@ -90,8 +90,8 @@ def mutations(body: bytes, source: random.Random, count: int) -> Iterator[bytes]
 
 @pytest.mark.parametrize("case", GOOD_CASES + BAD_CASES, ids=lambda case: case.name)
 def test_requests_with_changed_bytes(victim: BrokerProcess, world: World, case: Case) -> None:
-    if case.name.startswith("create-topic"):
-        pytest.skip("changed bytes could ask for a real topic with a million partitions")
+    if case.name.startswith(("create-topic", "create-partitions")):
+        pytest.skip("changed bytes could ask for thousands of real partitions")
     source = random.Random(case.name)
     # A fetch may be changed into one that waits long, a produce into one without an answer; those are given up early.
     may_be_silent = case.name.startswith(("fetch", "produce"))

@@ -28,6 +28,7 @@ from tidelog.records.record import iterate_records
 from tidelog.storage.log import Log
 from tidelog.transactions.core.messages import AddPartitions, Ended, Initialised
 from tidelog.transactions.core.state import TransactionState
+from tidelog.transactions.markers import MOVES_EPOCH_FROM
 
 NAMES = ("a", "b")
 PARTITIONS = 3
@@ -228,6 +229,8 @@ class Transactions(RuleBasedStateMachine):
             self.offsets.write(metadata.producer_id, commit)
         else:
             log = self.logs[target.partition]
+            if metadata.client_version >= MOVES_EPOCH_FROM:
+                log.producer_state.check_end_epoch(metadata.producer_id, metadata.producer_epoch)
             end_transaction(log, metadata.producer_id, commit=commit, epoch=metadata.producer_epoch)
         self.marked.setdefault(name, set()).add(target)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tidelog.api.table import APIS, Api
 from tidelog.protocol.index import ApiKey, api_name, schema_versions
+from tidelog.protocol.private_apis import PRIVATE_API_KEY_MIN
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "protocol.md"
 
@@ -27,7 +28,7 @@ older versions of some APIs were removed from them and exist nowhere any more.
 
 
 def render() -> str:
-    served = {api.key: api for api in APIS}
+    served = {api.key: api for api in APIS if api.key < PRIVATE_API_KEY_MIN}
     lines = [
         HEAD,
         f"## Served ({len(served)} APIs)",
@@ -35,7 +36,7 @@ def render() -> str:
         "| key | API | versions | schema | partial |",
         "|--:|---|---|---|---|",
     ]
-    lines += [_served_row(api) for api in sorted(APIS)]
+    lines += [_served_row(api) for _, api in sorted(served.items())]
     missing = sorted(int(key) for key in ApiKey if key not in served)
     lines += ["", f"## Not served ({len(missing)} APIs)", "", "| key | API | schema |", "|--:|---|---|"]
     lines += [f"| {key} | {api_name(key)} | {_range(*schema_versions(key))} |" for key in missing]
@@ -52,6 +53,8 @@ def _served_row(api: Api) -> str:
 
 def _partial(api: Api, low: int, high: int) -> str:
     notes = [api.partial] if api.partial else []
+    if api.between_nodes:
+        notes.append("between nodes; clients are not told of it")
     if api.max_version < high:
         notes.append(f"{_versions(api.max_version + 1, high)} not served")
     if api.min_version > low:

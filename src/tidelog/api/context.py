@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
+    from tidelog.controller.channel import ControllerChannel
+    from tidelog.controller.membership import ClusterMembership
     from tidelog.controller.producer_ids import ProducerIds
-    from tidelog.controller.runner import Controller
+    from tidelog.controller.service import ControllerService
     from tidelog.groups.coordinator import GroupCoordinator
     from tidelog.metadata.publisher import MetadataPublisher
     from tidelog.net.connection import Connection
@@ -29,7 +31,12 @@ class Services:
     config: BrokerConfig
     metadata: MetadataPublisher
     """`metadata.image` is the current immutable MetadataImage."""
-    controller: Controller
+    controller: ControllerService
+    """Decides where it is active; its `runner` knows who leads the metadata quorum."""
+    channel: ControllerChannel
+    """The way to the active controller, wherever it is."""
+    cluster: ClusterMembership
+    """How nodes join, and how they are doing."""
     partitions: PartitionTable
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
@@ -53,4 +60,5 @@ class RequestContext:
     client_id: str | None
     peer_host: str
     listener_name: str
-    connection: Connection
+    connection: Connection | None
+    """None for a request that another node forwards, or this node puts to itself."""

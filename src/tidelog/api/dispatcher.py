@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from tidelog.api.context import RequestContext, Services
+from tidelog.api.forwarding import forward_or_handle
 from tidelog.api.table import BY_KEY, Api
 from tidelog.model import limits
 from tidelog.net.connection import Connection
@@ -21,12 +22,16 @@ from tidelog.net.reply import Buffers, CloseConnection, PendingReply, Reply
 from tidelog.protocol.errors import MalformedMessage
 from tidelog.protocol.headers import decode_request_header, encode_response_header
 from tidelog.protocol.index import ApiKey, api_name, is_response_header_flexible, request_class
+from tidelog.protocol.private_apis import RAFT_API_KEY
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import DurationHistogram, NodeMetrics
 
 logger = get_logger("tidelog.api")
 
 _KEY_VERSION = Struct(">hh")
+
+_LARGE = frozenset({int(ApiKey.PRODUCE), RAFT_API_KEY})
+"""What carries records, which are not decoded."""
 
 FrameHandler = Callable[[RequestContext, bytes | bytearray, int], Buffers | PendingReply | None]
 MessageHandler = Callable[[RequestContext, Any], Any]
@@ -35,7 +40,7 @@ MessageHandler = Callable[[RequestContext, Any], Any]
 class _Route:
     """One API, with its handler imported."""
 
-    __slots__ = ("api", "duration", "handle", "handle_frame", "request_class")
+    __slots__ = ("api", "duration", "handle", "handle_frame", "is_local", "request_class")
 
     def __init__(self, api: Api, metrics: NodeMetrics) -> None:
         module = import_module(f"tidelog.api.handlers.{api.handler}")
@@ -45,6 +50,12 @@ class _Route:
         assert (self.handle is None) != (self.handle_frame is None), f"{api.handler} has one way to be called"
         self.duration = metrics.api(api.key, api_name(api.key)).duration
         self.request_class: Any = None if self.handle is None else request_class(api.key)
+        self.is_local: Callable[[Any], bool] = getattr(module, "is_local", _never)
+        """Whether a request of a forwarded API concerns this node alone."""
+
+
+def _never(request: Any) -> bool:
+    return False
 
 
 class Dispatcher:
@@ -52,7 +63,12 @@ class Dispatcher:
         self._services = services
         self._metrics = metrics
         self._routes: dict[int, _Route] = {}
+        self._is_open = False
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def open(self) -> None:
+        """From now on clients are answered, not only the other nodes."""
+        self._is_open = True
 
     def dispatch(self, connection: Connection, frame: bytes | bytearray, start: int) -> Reply:
         """Answers one request. Raises CloseConnection for a frame that cannot be answered."""
@@ -61,7 +77,9 @@ class Dispatcher:
         route = self._routes.get(api_key) or self._load_route(api_key, version)
         if not route.api.min_version <= version <= route.api.max_version:
             return self._refuse_version(frame, start, api_key, version)
-        if len(frame) - start > limits.REQUEST_BYTES_MAX and api_key != ApiKey.PRODUCE:
+        if not self._is_open and not route.api.between_nodes:
+            raise CloseConnection("starting", "the node has not started yet")
+        if len(frame) - start > limits.REQUEST_BYTES_MAX and api_key not in _LARGE:
             raise CloseConnection("oversized", f"api key {api_key} with {len(frame) - start} bytes")
         try:
             header = decode_request_header(frame, start)
@@ -86,9 +104,12 @@ class Dispatcher:
                 return parts
             request, _ = route.request_class.decode(frame, header.body_position, version)
             assert route.handle is not None
-            response = route.handle(context, request)
+            if route.api.forwarded and not self._services.controller.is_active and not route.is_local(request):
+                response = forward_or_handle(context, bytes(frame[start:]), route.handle, request)
+            else:
+                response = route.handle(context, request)
             if asyncio.iscoroutine(response):
-                return self._answer_later(context, response, route.duration, started_s)
+                return self._answer_later(context, response, route, started_s)
             route.duration.observe(perf_counter() - started_s)
             return _encode(context, response)
         except MalformedMessage as error:
@@ -132,10 +153,10 @@ class Dispatcher:
         return finish
 
     def _answer_later(
-        self, context: RequestContext, response: Awaitable[Any], duration: DurationHistogram, started_s: float
+        self, context: RequestContext, response: Awaitable[Any], route: _Route, started_s: float
     ) -> PendingReply:
-        reply = PendingReply()
-        task = asyncio.ensure_future(self._await_response(context, response, reply, duration, started_s))
+        reply = PendingReply(overlaps=route.api.overlaps)
+        task = asyncio.ensure_future(self._await_response(context, response, reply, route.duration, started_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return reply
@@ -151,12 +172,12 @@ class Dispatcher:
         try:
             parts = _encode(context, await response)
         except asyncio.CancelledError:
-            context.connection.close("shutdown")
+            _close(context, "shutdown")
             raise
         except Exception:
             # A fault of this node, not of the peer: everyone else is served on.
             logger.exception("request failed", api_key=context.api_key, version=context.version)
-            context.connection.close("error", "internal error")
+            _close(context, "error")
             return
         duration.observe(perf_counter() - started_s)
         reply.complete(parts)
@@ -167,6 +188,11 @@ class Dispatcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
+def _close(context: RequestContext, reason: str) -> None:
+    if context.connection is not None:
+        context.connection.close(reason, "internal error" if reason == "error" else "")
+
+
 def _response_header(api_key: int, version: int, correlation_id: int) -> bytes:
     return encode_response_header(correlation_id, is_response_header_flexible(api_key, version))
 
@@ -174,7 +200,5 @@ def _response_header(api_key: int, version: int, correlation_id: int) -> bytes:
 def _encode(context: RequestContext, response: Any) -> Buffers | None:
     if response is None:
         return None
-    return [
-        _response_header(context.api_key, context.version, context.correlation_id),
-        response.encode(context.version),
-    ]
+    body = response if isinstance(response, bytes) else response.encode(context.version)
+    return [_response_header(context.api_key, context.version, context.correlation_id), body]

@@ -7,6 +7,8 @@ APIs nobody calls.
 
 from typing import NamedTuple
 
+from tidelog.protocol.private_apis import JOIN_API_KEY, RAFT_API_KEY, STATISTICS_API_KEY
+
 
 class Api(NamedTuple):
     key: int
@@ -18,6 +20,12 @@ class Api(NamedTuple):
     """What clients are told instead of `min_version`, where telling the truth would mislead them."""
     partial: str = ""
     """What is not there yet, in words for docs/protocol.md; empty when the API is complete."""
+    forwarded: bool = False
+    """Answered by the active controller alone: a node that is not sends the request on."""
+    between_nodes: bool = False
+    """Served to other nodes; clients are not told of it."""
+    overlaps: bool = False
+    """Whether the next request of the connection may start before this one is answered."""
 
 
 APIS: tuple[Api, ...] = (
@@ -36,8 +44,8 @@ APIS: tuple[Api, ...] = (
     Api(15, 0, 6, "describe_groups"),
     Api(16, 0, 5, "list_groups"),
     Api(18, 0, 4, "api_versions"),
-    Api(19, 2, 7, "create_topics"),
-    Api(20, 1, 6, "delete_topics"),
+    Api(19, 2, 7, "create_topics", forwarded=True),
+    Api(20, 1, 6, "delete_topics", forwarded=True),
     Api(21, 0, 2, "delete_records"),
     Api(22, 0, 5, "init_producer_id"),
     Api(23, 2, 4, "offset_for_leader_epoch"),
@@ -47,22 +55,37 @@ APIS: tuple[Api, ...] = (
     Api(27, 1, 2, "write_txn_markers"),
     Api(28, 0, 5, "txn_offset_commit"),
     Api(32, 1, 4, "describe_configs"),
-    Api(33, 0, 2, "alter_configs"),
+    Api(33, 0, 2, "alter_configs", forwarded=True),
     Api(34, 1, 2, "alter_replica_log_dirs", partial="a node has one log directory, so every move is refused"),
     Api(35, 1, 5, "describe_log_dirs"),
-    Api(37, 0, 3, "create_partitions"),
+    Api(37, 0, 3, "create_partitions", forwarded=True),
     Api(42, 0, 2, "delete_groups"),
-    Api(43, 0, 2, "elect_leaders"),
-    Api(44, 0, 1, "incremental_alter_configs"),
+    Api(43, 0, 2, "elect_leaders", forwarded=True),
+    Api(44, 0, 1, "incremental_alter_configs", forwarded=True),
+    Api(45, 0, 1, "alter_partition_reassignments", forwarded=True),
+    Api(46, 0, 0, "list_partition_reassignments"),
     Api(47, 0, 0, "offset_delete"),
+    Api(55, 0, 2, "describe_quorum", forwarded=True),
+    Api(56, 2, 3, "alter_partition", between_nodes=True),
+    Api(57, 0, 2, "update_features", forwarded=True),
+    Api(58, 0, 0, "envelope", between_nodes=True, overlaps=True),
     Api(60, 0, 2, "describe_cluster"),
     Api(61, 0, 0, "describe_producers"),
+    Api(62, 0, 4, "broker_registration", between_nodes=True),
+    Api(63, 0, 2, "broker_heartbeat", between_nodes=True),
+    Api(64, 0, 0, "unregister_broker", forwarded=True),
     Api(65, 0, 0, "describe_transactions"),
     Api(66, 0, 2, "list_transactions"),
+    Api(67, 0, 0, "allocate_producer_ids", between_nodes=True),
     Api(68, 0, 1, "consumer_group_heartbeat"),
     Api(69, 0, 1, "consumer_group_describe"),
     Api(74, 0, 1, "list_config_resources"),
     Api(75, 0, 0, "describe_topic_partitions"),
+    Api(80, 0, 1, "add_raft_voter", forwarded=True),
+    Api(81, 0, 0, "remove_raft_voter", forwarded=True),
+    Api(RAFT_API_KEY, 0, 0, "raft", between_nodes=True, overlaps=True),
+    Api(JOIN_API_KEY, 0, 0, "node_join", between_nodes=True),
+    Api(STATISTICS_API_KEY, 0, 0, "node_statistics", between_nodes=True),
 )
 
 BY_KEY: dict[int, Api] = {api.key: api for api in APIS}

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 NOUNS: dict[str, tuple[str, str]] = {
     "serve": ("tidelog.cli.serve", "run a node"),
-    "topics": ("tidelog.cli.topics", "create, list, describe, alter and delete topics"),
+    "cluster": ("tidelog.cli.cluster", "start, watch and change a cluster"),
+    "topics": ("tidelog.cli.topics", "create, list, describe, alter, move and delete topics"),
     "produce": ("tidelog.cli.produce", "write records to a topic"),
     "consume": ("tidelog.cli.consume", "read records of a topic"),
     "groups": ("tidelog.cli.groups", "list, describe, reset and delete consumer groups"),

@@ -25,10 +25,13 @@ from tidelog.telemetry.logs import configure, get_logger
 from tidelog.version import __version__
 
 if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
     from tidelog.node.node import Node
 
 STOP_SECONDS_MAX = 5.0
 """After this a stop is given up and the process ends; recovery deals with the rest at the next start."""
+
+NODES_MAX = 99
 
 _FLAGS = {
     "listen": "listeners",
@@ -36,6 +39,7 @@ _FLAGS = {
     "node_id": "node.id",
     "advertise": "advertised.listeners",
     "admin": "admin.listen",
+    "join": "controller.quorum.bootstrap.servers",
     "log_format": "tidelog.log.format",
     "log_level": "tidelog.log.level",
 }
@@ -61,6 +65,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--admin", metavar="HOST:PORT", help="address for /metrics, /healthz and /readyz (default: none)"
     )
+    parser.add_argument(
+        "--join", metavar="HOST:PORT", help="join the cluster of this node, or of the first of several that answers"
+    )
+    parser.add_argument(
+        "--nodes", type=int, metavar="N", help="run N nodes as one cluster, one per core: ports count up from --listen"
+    )
     parser.add_argument("-o", dest="options", metavar="NAME=VALUE", action="append", default=[], help="any setting")
     parser.add_argument("--log-format", choices=("human", "json"), help="form of the log lines (default human)")
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (default info)")
@@ -71,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         loaded, unknown_variables = collect_settings(args, dict(os.environ))
         config = loaded.config
+        if args.nodes is not None:
+            return _run_nodes(args, config)
         configure(log_format=config.tidelog_log_format, level=config.tidelog_log_level)
         for variable in unknown_variables:
             logger.warning("environment variable is not a setting", variable=variable)
@@ -79,6 +91,28 @@ def run(args: argparse.Namespace) -> int:
             return runner.run(_serve(loaded))
     except (ConfigError, NodeStartError) as error:
         raise CommandError(str(error)) from None
+
+
+def _run_nodes(args: argparse.Namespace, config: BrokerConfig) -> int:
+    """A node per core: processes of their own, watched by this one. What was given to it is given to each of them."""
+    from tidelog.cli.cluster import run_local
+
+    if not 1 <= args.nodes <= NODES_MAX:
+        raise CommandError(f"--nodes must be between 1 and {NODES_MAX}")
+    if args.join:
+        raise CommandError("--nodes and --join cannot be used together: start the nodes that join one by one")
+    [listener, *others] = config.bound_listeners
+    if others or args.advertise or args.admin:
+        raise CommandError("--nodes takes one listener, and neither --advertise nor --admin: nodes cannot share them")
+    arguments = []
+    for flag in ("config", "log_format", "log_level"):
+        if getattr(args, flag):
+            arguments += [f"--{flag.replace('_', '-')}", getattr(args, flag)]
+    for option in args.options:
+        arguments += ["-o", option]
+    host = listener.host or "127.0.0.1"
+    data = Path(config.data_directory)
+    return run_local(args.nodes, data, host, listener.port, first_id=config.node_id, arguments=arguments)
 
 
 def collect_settings(args: argparse.Namespace, environment: dict[str, str]) -> tuple[LoadedConfig, list[str]]:
@@ -114,8 +148,13 @@ async def _serve(loaded: LoadedConfig) -> int:
     # What exists now lives as long as the process: the collector need not walk it again during requests.
     gc.freeze()
     _say_ready(node)
-    await stopping
-    return await _end_in_time(asyncio.create_task(node.stop()))
+    unwanted = asyncio.create_task(node.stopped_by_cluster.wait())
+    await asyncio.wait((stopping, unwanted), return_when=asyncio.FIRST_COMPLETED)
+    unwanted.cancel()
+    code = await _end_in_time(asyncio.create_task(node.stop()))
+    if node.given_up is not None:
+        raise NodeStartError(node.given_up)
+    return code
 
 
 def _say_ready(node: Node) -> None:

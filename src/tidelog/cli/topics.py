@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tidelog.cli import reassign
 from tidelog.cli.clients import (
     ANSWER_SECONDS_MAX,
     add_connection_arguments,
@@ -27,7 +28,7 @@ INTERNAL_PREFIX = "__"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("topics", help="create, list, describe, alter and delete topics")
+    parser = subparsers.add_parser("topics", help="create, list, describe, alter, move and delete topics")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     create = verbs.add_parser("create", help="make a topic")
@@ -52,6 +53,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     alter.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE", help="set a topic setting")
     alter.add_argument("--delete-config", action="append", default=[], metavar="NAME", help="back to the default")
     _finish(alter, run_alter)
+
+    reassigning = verbs.add_parser("reassign", help="move partitions to other nodes")
+    reassign.add_arguments(reassigning)
+    _finish(reassigning, reassign.run)
 
     delete = verbs.add_parser("delete", help="remove topics and their records")
     delete.add_argument("names", nargs="+", metavar="NAME")

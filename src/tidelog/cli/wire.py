@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import socket
 from typing import Any, Self
 
@@ -29,8 +30,17 @@ class BrokerConnection:
     def call(self, request: Message, version: int) -> Any:
         api_key = request.API_KEY
         assert api_key is not None
+        answer, position = self._exchange(api_key, version, request.encode(version))
+        return response_class(api_key).decode(answer, position, version)[0]
+
+    def call_json(self, api_key: int, body: dict[str, Any]) -> dict[str, Any]:
+        """A request of one of Tidelog's own APIs."""
+        answer, position = self._exchange(api_key, 0, json.dumps(body).encode())
+        return dict(json.loads(answer[position:]))
+
+    def _exchange(self, api_key: int, version: int, body: bytes) -> tuple[bytes, int]:
         self._correlation_id += 1
-        frame = encode_request_header(api_key, version, self._correlation_id, CLIENT_ID) + request.encode(version)
+        frame = encode_request_header(api_key, version, self._correlation_id, CLIENT_ID) + body
         try:
             self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
             size = int.from_bytes(self._receive(4), "big")
@@ -40,7 +50,7 @@ class BrokerConnection:
         except OSError as error:
             raise CommandError(f"{self._address} did not answer: {error}") from None
         _, position = decode_response_header(answer, is_response_header_flexible(api_key, version))
-        return response_class(api_key).decode(answer, position, version)[0]
+        return answer, position
 
     def _receive(self, size: int) -> bytes:
         received = bytearray()

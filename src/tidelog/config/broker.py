@@ -114,6 +114,13 @@ class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSec
         """What was set at run time for this broker."""
         return self._dynamic
 
+    def with_identity(self, node_id: int, cluster_id: str | None) -> BrokerConfig:
+        """The same settings for a node that was given its number, or its cluster, by others."""
+        texts = {**self._static, "node.id": str(node_id)}
+        if cluster_id is not None:
+            texts["cluster.id"] = cluster_id
+        return type(self).from_mapping(texts)
+
     # What follows from the values.
 
     @property
@@ -135,6 +142,11 @@ class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSec
             listener.name: listener for listener in self._parsed("advertised.listeners", self.advertised_listeners)
         }
         return tuple(advertised.get(listener.name, listener) for listener in self.bound_listeners)
+
+    @property
+    def inter_node_listener_name(self) -> str:
+        """The listener other nodes use."""
+        return self.inter_broker_listener_name or self.bound_listeners[0].name
 
     def _parsed(self, name: str, texts: tuple[str, ...]) -> tuple[Listener, ...]:
         found: list[Listener] = []

@@ -22,18 +22,11 @@ WITHOUT_EFFECT = frozenset(
         # Checkpoints are all written together, every replica.high.watermark.checkpoint.interval.ms.
         "log.flush.offset.checkpoint.interval.ms",
         "log.flush.start.offset.checkpoint.interval.ms",
-        # There is one node.
-        "auto.leader.rebalance.enable",
-        "controlled.shutdown.enable",
+        # The quorum has timers of its own; a node has every role.
         "controller.quorum.append.linger.ms",
-        "controller.quorum.bootstrap.servers",
         "controller.quorum.election.backoff.max.ms",
-        "controller.quorum.election.timeout.ms",
         "controller.quorum.fetch.timeout.ms",
-        "controller.quorum.request.timeout.ms",
-        "controller.quorum.voters",
         "follower.replication.throttled.replicas",
-        "leader.imbalance.check.interval.seconds",
         "leader.replication.throttled.replicas",
         "num.replica.fetchers",
         "process.roles",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from tidelog.controller.runner import Controller
+from tidelog.controller.service import ControllerService
 
 
 class ProducerIds:
     """Ids of a block that were not used when the node stops are never used: a gap, no duplicate."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: ControllerService) -> None:
         self._controller = controller
         self._next = 0
         self._end = 0

@@ -1,115 +1,131 @@
-"""The controller at work: takes decisions one after the other, makes them durable, and only then lets them be seen.
+"""The controller of a node: follows the metadata quorum, and decides while this node leads it.
 
-`submit` calls a decide function with the current image, appends what it decides as one batch, syncs it (in a worker
-thread: the loop goes on), replays it into the next image, publishes that, and returns the reply. So an acknowledged
-change survives kill -9 and power loss, and whoever gets a reply finds it in the image.
+Every node has one. It replays what the quorum commits into images and publishes them in order. `submit` calls a decide
+function with the newest image, proposes what it decides as one batch, and returns the reply when a majority has it on
+disk and this node's subscribers have heard of it: an acknowledged change survives the loss of a minority, and whoever
+gets a reply finds it in the image. On a node that does not lead, `submit` raises NOT_CONTROLLER with nothing changed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Executor
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.controller.core.brokers import Registration, decide_new_leader_epochs, decide_register_broker
-from tidelog.controller.core.configs import ResourceChange, ResourceOutcome, decide_alter_configs
 from tidelog.controller.core.decision import Decision
-from tidelog.controller.core.elections import ElectionOutcome, decide_elect_leaders
-from tidelog.controller.core.internal_topics import internal_topic
-from tidelog.controller.core.producer_ids import ProducerIdBlock, decide_producer_id_block
-from tidelog.controller.core.topics import (
-    NewPartitions,
-    NewTopic,
-    TopicOutcome,
-    decide_create_partitions,
-    decide_create_topics,
-    decide_delete_topics,
-)
-from tidelog.controller.metadata_log import MetadataLog
-from tidelog.metadata.image import Endpoint, MetadataImage, TopicImage
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.difference import image_difference
+from tidelog.metadata.image import MetadataImage
+from tidelog.metadata.image_records import image_records
 from tidelog.metadata.publisher import MetadataPublisher
 from tidelog.metadata.replay import ImageBuilder
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.model.ids import TopicPartition
-from tidelog.storage.errors import StorageFailure
 from tidelog.telemetry.logs import get_logger
 
-R = TypeVar("R")
+if TYPE_CHECKING:
+    from tidelog.protocol.message import Message
+    from tidelog.raft.quorum import Quorum
 
-RECORDS_FOR_SNAPSHOT_AT_STOP = 64
-"""Fewer records behind the last snapshot are replayed faster than a snapshot is written."""
+R = TypeVar("R")
 
 logger = get_logger("tidelog.controller")
 
 
 class Controller:
-    """`start` before anything else. All methods belong to the event loop."""
+    """The quorum's state machine. `attach` and `start` before anything else; all methods belong to the event loop."""
 
-    def __init__(
-        self,
-        data_directory: Path,
-        config: BrokerConfig,
-        *,
-        cluster_id: str,
-        now_ms: Callable[[], int],
-        executor: Executor | None = None,
-    ) -> None:
-        """`config` as the node was started with it. `executor` runs what waits for the disk; None is the loop's own."""
-        self._config = config
-        self._executor = executor
-        self._now_ms = now_ms
-        self._log = MetadataLog(data_directory, segment_bytes=config.metadata_log_segment_bytes, now_ms=now_ms)
-        self.metadata = MetadataPublisher(MetadataImage(cluster_id=cluster_id, controller_id=config.node_id))
+    def __init__(self, config: BrokerConfig, *, cluster_id: str) -> None:
+        """`config` as the node was started with it."""
+        self.config = config
+        self.metadata = MetadataPublisher(MetadataImage(cluster_id=cluster_id))
+        self._quorum: Quorum | None = None
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._snapshot_task: asyncio.Task[None] | None = None
-        self._snapshot_offset = -1
-        self._snapshot_ms = 0
-        self._epoch = 0
-        self._refusal: BrokerError | None = BrokerError(ErrorCode.NOT_CONTROLLER, "The controller is not started.")
+        self._applied = self.metadata.image
+        """The newest image; `metadata.image` follows when it is prepared."""
+        self._unpublished: deque[tuple[MetadataImage, MetadataDelta]] = deque()
+        self._publishing: asyncio.Task[None] | None = None
+        self._is_held = True
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._decided: tuple[Message, ImageBuilder] | None = None
+        """The first record of the decision under way and the image it leads to, so that it is replayed once."""
+        self._leader_id = -1
+        self._last_leader_id = -1
+        """The last one that is known to have been at work."""
+        self._is_active = False
+        self._leader_changes = asyncio.Condition()
+        self._on_active: list[Callable[[bool, int], None]] = []
+        self.failure: BrokerError | None = None
+        """Set when committed records could not be replayed: this version of the node must not go on."""
 
     @property
     def image(self) -> MetadataImage:
         return self.metadata.image
 
+    @property
+    def newest_image(self) -> MetadataImage:
+        """With everything committed, though perhaps not yet carried out on this node."""
+        return self._applied
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node decides."""
+        return self._is_active
+
+    @property
+    def leader_id(self) -> int:
+        return self._leader_id
+
+    @property
+    def quorum(self) -> Quorum:
+        assert self._quorum is not None, "attach comes first"
+        return self._quorum
+
     # -- life --------------------------------------------------------------------------------------------------------
 
+    def attach(self, quorum: Quorum) -> None:
+        self._quorum = quorum
+
+    def when_active_changes(self, callback: Callable[[bool, int], None]) -> None:
+        """Called with whether this node decides now, and who led before."""
+        self._on_active.append(callback)
+
     async def start(self) -> MetadataImage:
-        """Loads the metadata; DirectoryRefused when it cannot be read. Subscribers are not called: take the image."""
-        node_id = self._config.node_id
-        image = self._log.load(self.image.cluster_id, node_id)
-        self._epoch = image.epoch + 1
-        self._snapshot_offset = self._log.snapshots[-1].end_offset if self._log.snapshots else 0
-        self._snapshot_ms = self._now_ms()
-        self.metadata.image = image
-        self._refusal = None
-        return image
+        """Joins the quorum; DirectoryRefused when its log cannot be read. Nothing is published before `publish`."""
+        await self.quorum.start()
+        return self._applied
+
+    def publish(self) -> None:
+        """From now on subscribers are told: of everything that came after the image they have."""
+        self._is_held = False
+        self._continue_publishing()
+
+    def take_newest(self) -> MetadataImage:
+        """The image to begin with, before `publish`: what led to it is not published any more."""
+        assert self._is_held, "subscribers follow already"
+        self._unpublished.clear()
+        self.metadata.image = self._applied
+        self._wake_waiting()
+        return self._applied
 
     async def stop(self) -> None:
-        """Finishes what is being decided, leaves a snapshot when it pays, and closes the log."""
-        if not self._log.is_open:
-            return
-        self._refusal = BrokerError(ErrorCode.NOT_CONTROLLER, "The controller is stopping.")
+        """Finishes what is being decided, hands over leadership, and closes the log."""
         async with self._turn:
-            if self._snapshot_task is not None:
-                await self._snapshot_task
-            try:
-                if self.image.next_offset - self._snapshot_offset >= RECORDS_FOR_SNAPSHOT_AT_STOP:
-                    self._log.begin_snapshot()
-                    await self._write_snapshot(self.image)
-                self._log.close()
-            except (OSError, BrokerError) as error:
-                logger.warning("metadata was not closed cleanly", reason=str(error))
+            if self._quorum is not None:
+                await self._quorum.stop()
+        if self._publishing is not None:
+            await self._publishing
+        for _, waiter in self._waiting:
+            waiter.cancel()
 
     # -- deciding ----------------------------------------------------------------------------------------------------
 
     async def submit(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
-        """Runs one decision to its end even if the caller goes away; raises BrokerError with nothing changed."""
+        """Runs one decision to its end even if the caller goes away; raises BrokerError as a client is to see it."""
         task = asyncio.ensure_future(self._run(decide))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -117,155 +133,132 @@ class Controller:
 
     async def _run(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
         async with self._turn:
-            if self._refusal is not None:
-                raise self._refusal
-            image = self.image
-            decision = decide(image)
+            if not self._is_active:
+                raise BrokerError(ErrorCode.NOT_CONTROLLER)
+            decision = decide(self._applied)
             if decision.records:
                 # Replay first: a decision that cannot be replayed must not reach the log.
-                builder = ImageBuilder(image)
+                builder = ImageBuilder(self._applied)
                 for record in decision.records:
                     builder.replay(record)
-                end_offset = self._log.append(decision.records, self._epoch)
-                await self._sync(image.next_offset)
-                image, delta = builder.finish(end_offset - 1, self._epoch)
-                await self.metadata.prepare(image, delta)
-                self.metadata.publish(image, delta)
-                self._maybe_snapshot()
+                self._decided = (decision.records[0], builder)
+                try:
+                    end_offset = await self.quorum.propose(decision.records)
+                finally:
+                    self._decided = None
+                await self.published(end_offset)
             return decision.reply
 
-    async def _sync(self, previous_end: int) -> None:
-        """The batch just appended is on disk after this, or it is cut off again and StorageFailure raised."""
-        log = self._log.log
-        flush = log.begin_flush()
+    # -- what the quorum calls ---------------------------------------------------------------------------------------
+
+    def apply(self, records: Sequence[Message], end_offset: int, term: int) -> None:
+        if self.failure is not None:
+            return
         try:
-            await self._in_worker(flush.sync)
-        except StorageFailure as error:
-            logger.error("metadata cannot be synced", reason=error.message)
-            try:
-                # Everything below was synced before, so the log is whole again without the batch nobody was told of.
-                log.truncate_to(previous_end)
-            except (OSError, BrokerError) as second:
-                self._refusal = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata log failed: {second}")
-            raise
-        log.finish_flush(flush)
+            if self._decided is not None and records and records[0] is self._decided[0]:
+                builder = self._decided[1]
+            else:
+                builder = ImageBuilder(self._applied)
+                for record in records:
+                    builder.replay(record)
+            image, delta = builder.finish(end_offset - 1, term)
+        except BrokerError as error:
+            self.failure = error
+            logger.error("metadata cannot be replayed; this node must be upgraded or replaced", reason=error.message)
+            return
+        self._follow(image, delta)
 
-    def _in_worker(self, function: Callable[[], R]) -> asyncio.Future[R]:
-        return asyncio.get_running_loop().run_in_executor(self._executor, function)
-
-    # -- snapshots ---------------------------------------------------------------------------------------------------
-
-    def _maybe_snapshot(self) -> None:
-        config = self._config
-        interval_ms = config.metadata_log_max_snapshot_interval_ms
-        is_due = self._log.bytes_since_snapshot >= config.metadata_log_max_record_bytes_between_snapshots or (
-            interval_ms > 0 and self._now_ms() - self._snapshot_ms >= interval_ms
-        )
-        if is_due and self._snapshot_task is None:
-            self._log.begin_snapshot()
-            self._snapshot_task = asyncio.ensure_future(self._snapshot_beside(self.image))
-
-    async def _snapshot_beside(self, image: MetadataImage) -> None:
-        """The image does not change, so decisions go on while it is written."""
+    def load_snapshot(self, records: Iterable[Message], end_offset: int, term: int) -> None:
+        if self.failure is not None:
+            return
         try:
-            await self._write_snapshot(image)
-        except (OSError, BrokerError) as error:
-            logger.warning("metadata snapshot failed", reason=str(error))
+            builder = ImageBuilder(MetadataImage(cluster_id=self._applied.cluster_id, controller_id=self._leader_id))
+            for record in records:
+                builder.replay(record)
+            image = builder.finish(end_offset - 1, term)[0]
+        except BrokerError as error:
+            self.failure = error
+            logger.error("metadata snapshot cannot be replayed", reason=error.message)
+            return
+        self._follow(image, image_difference(self._applied, image))
+
+    def begin_snapshot(self) -> Callable[[], Iterable[Message]]:
+        image = self._applied
+        return lambda: image_records(image)
+
+    def leader_changed(self, leader_id: int, term: int, *, is_active: bool) -> None:
+        if leader_id not in (self._leader_id, -1) and len(list(self.quorum.members)) > 1:
+            logger.info("controller", node=leader_id, term=term)
+        self._leader_id = leader_id
+        was_active, self._is_active = self._is_active, is_active
+        self._applied = self._applied.with_controller(leader_id)
+        self.metadata.image = self.metadata.image.with_controller(leader_id)
+        if is_active != was_active:
+            for callback in self._on_active:
+                callback(is_active, self._last_leader_id)
+        if leader_id >= 0:
+            self._last_leader_id = leader_id if leader_id != self.config.node_id or is_active else self._last_leader_id
+        task = asyncio.ensure_future(self._announce_leader())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _announce_leader(self) -> None:
+        async with self._leader_changes:
+            self._leader_changes.notify_all()
+
+    async def wait_for_leader(self, timeout_s: float) -> int:
+        """Who leads, as soon as anyone is known to; -1 when the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s), self._leader_changes:
+                while self._leader_id < 0:
+                    await self._leader_changes.wait()
+        return self._leader_id
+
+    async def wait_for_other_leader(self, timeout_s: float) -> None:
+        """Returns when someone else leads than did at the call, or the time is over."""
+        before = self._leader_id
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s), self._leader_changes:
+                while self._leader_id in (before, -1):
+                    await self._leader_changes.wait()
+
+    # -- publishing --------------------------------------------------------------------------------------------------
+
+    def _follow(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        self._applied = image
+        self._unpublished.append((image, delta))
+        self._continue_publishing()
+
+    def _continue_publishing(self) -> None:
+        if self._publishing is None and self._unpublished and not self._is_held:
+            self._publishing = asyncio.ensure_future(self._publish_all())
+
+    async def _publish_all(self) -> None:
+        try:
+            while self._unpublished:
+                image, delta = self._unpublished.popleft()
+                await self.metadata.prepare(image, delta)
+                if image.controller_id != self._leader_id:
+                    image = image.with_controller(self._leader_id)
+                self.metadata.publish(image, delta)
+                self._wake_waiting()
         finally:
-            self._snapshot_task = None
-            self._snapshot_ms = self._now_ms()
+            self._publishing = None
 
-    async def _write_snapshot(self, image: MetadataImage) -> None:
-        bytes_before = self._log.bytes_since_snapshot
-        snapshot = await self._in_worker(partial(self._log.write_snapshot, image))
-        self._log.adopt_snapshot(snapshot, self._log.bytes_since_snapshot - bytes_before)
-        self._snapshot_offset = snapshot.end_offset
-        logger.info("metadata snapshot", offset=snapshot.end_offset, topics=len(image.topics))
+    async def published(self, end_offset: int) -> None:
+        """Returns when subscribers have heard of everything below `end_offset`."""
+        if self._is_held or self.image.next_offset >= end_offset:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((end_offset, waiter))
+        await waiter
 
-    # -- what others ask for -----------------------------------------------------------------------------------------
-
-    async def register_broker(self, endpoints: Sequence[Endpoint], *, directory_id: bytes, after_crash: bool) -> int:
-        """Makes the node known under these addresses; the reply is its broker epoch.
-
-        After a crash the partitions it leads begin a new leader epoch.
-        """
-        config = self._config
-        epoch = await self.submit(
-            lambda image: decide_register_broker(
-                image,
-                config,
-                Registration(
-                    config.node_id, os.urandom(16), tuple(endpoints), (directory_id,), rack=config.broker_rack
-                ),
-                fenced=False,
-            )
-        )
-        position = 0 if after_crash else -1
-        while position >= 0:
-            position = await self.submit(partial(_new_leader_epochs, config.node_id, position))
-        return epoch
-
-    def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
-    ) -> Coroutine[Any, Any, list[TopicOutcome]]:
-        return self.submit(
-            lambda image: decide_create_topics(
-                image,
-                image.broker_config(self._config),
-                topics,
-                new_topic_id=new_topic_id,
-                validate_only=validate_only,
-            )
-        )
-
-    def create_partitions(
-        self, requests: Sequence[NewPartitions], *, validate_only: bool = False
-    ) -> Coroutine[Any, Any, list[TopicOutcome]]:
-        return self.submit(
-            lambda image: decide_create_partitions(
-                image, image.broker_config(self._config), requests, validate_only=validate_only
-            )
-        )
-
-    def delete_topics(self, topics: Sequence[tuple[str | None, bytes]]) -> Coroutine[Any, Any, list[TopicOutcome]]:
-        return self.submit(lambda image: decide_delete_topics(image, topics))
-
-    def alter_configs(
-        self, resources: Sequence[ResourceChange], *, validate_only: bool = False
-    ) -> Coroutine[Any, Any, list[ResourceOutcome]]:
-        return self.submit(
-            lambda image: decide_alter_configs(image, self._config, resources, validate_only=validate_only)
-        )
-
-    def elect_leaders(
-        self, election_type: int, partitions: Sequence[TopicPartition] | None
-    ) -> Coroutine[Any, Any, list[ElectionOutcome]]:
-        return self.submit(lambda image: decide_elect_leaders(image, election_type, partitions))
-
-    def allocate_producer_ids(self) -> Coroutine[Any, Any, ProducerIdBlock]:
-        return self.submit(lambda image: decide_producer_id_block(image, self._config.node_id))
-
-    async def ensure_topics(self, names: Sequence[str]) -> dict[str, BrokerError]:
-        """Creates those that are not there with the broker's defaults; which could not be, and why."""
-        missing = [name for name in names if name not in self.image.topics]
-        if not missing:
-            return {}
-        topics = [internal_topic(name, self._config, self.image) or NewTopic(name) for name in missing]
-        outcomes = await self.create_topics(topics)
-        topics_now = self.image.topics
-        return {o.name: o.error for o in outcomes if o.name is not None and o.error and o.name not in topics_now}
-
-    async def ensure_topic(self, name: str) -> TopicImage:
-        """The topic, created when it is not there; BrokerError when it cannot be."""
-        errors = await self.ensure_topics([name])
-        topic = self.image.topics.get(name)
-        if topic is None:
-            raise errors.get(name) or BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return topic
-
-
-def _new_leader_epochs(node_id: int, skip: int, image: MetadataImage) -> Decision[int]:
-    return decide_new_leader_epochs(image, node_id, skip)
+    def _wake_waiting(self) -> None:
+        reached = self.image.next_offset
+        for end_offset, waiter in self._waiting:
+            if end_offset <= reached and not waiter.done():
+                waiter.set_result(None)
+        self._waiting = [(end_offset, waiter) for end_offset, waiter in self._waiting if not waiter.done()]
 
 
 def new_topic_id() -> bytes:

@@ -46,6 +46,7 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "client_software",
         "last_active_s",
+        "on_lost",
         "peer_host",
         "peer_port",
     )
@@ -75,6 +76,8 @@ class Connection(asyncio.BufferedProtocol):
         self.client_software: tuple[str, str] | None = None
         """Name and version the client gave in ApiVersions."""
         self.last_active_s = listener.monotonic_s()
+        self.on_lost: Callable[[], None] | None = None
+        """Called once when the connection is gone, for whoever watches the peer."""
 
     @property
     def listener_name(self) -> str:
@@ -106,6 +109,8 @@ class Connection(asyncio.BufferedProtocol):
             if not reply.is_done and reply.on_abandoned is not None:
                 reply.on_abandoned()
         self._listener.connection_closed(self, self._close_reason)
+        if self.on_lost is not None:
+            self.on_lost()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.buffer()

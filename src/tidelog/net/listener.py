@@ -135,7 +135,7 @@ class Listener:
 
     def report_close(self, connection: Connection, reason: str, detail: str) -> None:
         """Says that this node closes a connection, in at most a few lines a second."""
-        if reason not in ("idle", "shutdown"):
+        if reason not in ("idle", "starting", "shutdown"):
             logger.warning_limited(
                 "closed a connection",
                 limit_key=reason,

@@ -16,24 +16,28 @@ from typing import TYPE_CHECKING
 
 from tidelog.api.context import Services
 from tidelog.api.dispatcher import Dispatcher
+from tidelog.api.forwarding import answer_here
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.listener import parse_address
-from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome, decide_alter_partitions
+from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
 from tidelog.controller.core.topics import NewTopic
 from tidelog.controller.producer_ids import ProducerIds
-from tidelog.controller.runner import Controller
+from tidelog.controller.service import ControllerService
 from tidelog.coordination.partition_log import PartitionLog
 from tidelog.coordination.partitioning import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tidelog.groups.coordinator import GroupCoordinator
+from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import Endpoint
 from tidelog.model import limits
-from tidelog.model.ids import decode_topic_id
 from tidelog.net.budget import ByteBudget
 from tidelog.net.listener import Listener, ListenError
-from tidelog.net.rpc import RpcPool
+from tidelog.node.cluster import Cluster
 from tidelog.node.errors import NodeStartError
+from tidelog.node.joining import Joined, ask_to_join, cluster_id_of, contacts, parse_voters
+from tidelog.node.statistics import NodeStatistics
 from tidelog.partitions.fetch_session import FetchSessionCache
 from tidelog.partitions.maintenance import Maintenance
+from tidelog.partitions.replication.controller_call import alter_partitions
 from tidelog.partitions.replication.fetcher import FetcherIdentity
 from tidelog.partitions.replication.replication import Replication
 from tidelog.partitions.table import PartitionTable
@@ -47,6 +51,8 @@ from tidelog.transactions.markers import LocalMarkers
 
 if TYPE_CHECKING:
     from tidelog.gateways.http.admin import AdminServer, Health
+    from tidelog.protocol.message import Message
+    from tidelog.raft.core.members import MemberSet
 
 logger = get_logger("tidelog.node")
 
@@ -61,12 +67,13 @@ class Node:
         self.config = config
         self.metrics = NodeMetrics()
         self._is_ready = False
-        self._broker_epoch = -1
+        self.given_up: str | None = None
+        """Why the cluster does not want this node any more."""
+        self.stopped_by_cluster = asyncio.Event()
         self._listeners: list[Listener] = []
         self._directory: LogDirectory | None = None
-        self._controller: Controller | None = None
+        self._cluster: Cluster | None = None
         self._table: PartitionTable | None = None
-        self._pool: RpcPool | None = None
         self._replication: Replication | None = None
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
@@ -105,21 +112,22 @@ class Node:
             raise
 
     async def _start(self) -> None:
+        voters = parse_voters(self.config)
+        joined = await self._maybe_join(voters)
         config = self.config
         directory = self._directory = LogDirectory.open(
-            Path(config.data_directory), node_id=config.node_id, cluster_id=config.cluster_id, now_ms=wall_clock_ms
+            Path(config.data_directory),
+            node_id=config.node_id,
+            cluster_id=config.cluster_id or cluster_id_of(voters, config.data_directory),
+            directory_id=None if joined is None else joined.directory_id,
+            now_ms=wall_clock_ms,
         )
-        await self._bind_listeners()
-        self._controller = controller = Controller(
-            directory.path, config, cluster_id=directory.cluster_id, now_ms=wall_clock_ms, executor=self._workers
+        if not self._listeners:
+            await self._bind_listeners()
+        self._cluster = cluster = Cluster(
+            config, directory, endpoints=self._endpoints(), voters=voters, joined=joined, executor=self._workers
         )
-        await controller.start()
-        self._broker_epoch = await controller.register_broker(
-            self._endpoints(),
-            directory_id=decode_topic_id(directory.directory_id),
-            after_crash=not directory.clean_shutdown,
-        )
-        self._replication = replication = self._new_replication(controller, directory.cluster_id)
+        self._replication = replication = _new_replication(config, cluster, directory.cluster_id)
         table = PartitionTable(
             config=config,
             directory=directory,
@@ -127,22 +135,60 @@ class Node:
             workers=self._workers,
             replication=replication,
         )
-        await table.load(controller.image)
+        services = self._build_services(cluster, table)
+        alone = await cluster.start()
+        if not alone:
+            # The quorum needs this node before clients can have it.
+            await self._serve(services)
+        statistics = NodeStatistics(config.node_id, self.metrics, table, cluster.runner.metadata)
+        image = await cluster.register(alone=alone, collect_statistics=statistics.collect, give_up=self._give_up)
+        await table.load(image)
         self._table = table
-        controller.metadata.prepare_with(table.prepare)
-        controller.metadata.subscribe(table.apply)
-        self._groups = groups = self._new_group_coordinator(controller, table)
-        controller.metadata.subscribe(groups.metadata_changed)
-        producer_ids = ProducerIds(controller)
+        self._follow_metadata(cluster, table, services)
+        self._maintenance = Maintenance(config, table, directory, self.metrics, self._workers, wall_clock_ms)
+        self._maintenance.start()
+        replication.start()
+        services.groups.start()
+        services.transactions.start()
+        self._offer_samples(table, services.groups, services.transactions)
+        assert self._dispatcher is not None, "services were built"
+        self._dispatcher.open()
+        if alone:
+            await self._serve(services)
+        await cluster.begin_work()
+        self._is_ready = True
+        await self._start_admin()
+
+    async def _maybe_join(self, voters: MemberSet) -> Joined | None:
+        """Asks a member to take this node in, where the configuration says so; the node then has its number."""
+        where = contacts(self.config, voters)
+        if not where:
+            return None
+        await self._bind_listeners()
+        own = [(endpoint.host, endpoint.port) for endpoint in self._endpoints()]
+        joined = await ask_to_join(self.config, own, where)
+        self.config = self.config.with_identity(joined.node_id, joined.cluster_id)
+        return joined
+
+    def _build_services(self, cluster: Cluster, table: PartitionTable) -> Services:
+        config, service = self.config, cluster.service
+        self._groups = groups = self._new_group_coordinator(service, table)
+        producer_ids = ProducerIds(service)
         markers = LocalMarkers(table, groups.end_transaction)
-        self._transactions = transactions = self._new_transaction_coordinator(controller, table, producer_ids, markers)
-        controller.metadata.subscribe(transactions.metadata_changed)
+        self._transactions = transactions = self._new_transaction_coordinator(service, table, producer_ids, markers)
+
+        async def answer_own(request: Message, version: int) -> Message:
+            return await answer_here(services, request, version)
+
+        cluster.connect(answer_own)
         services = Services(
             node_id=config.node_id,
-            cluster_id=directory.cluster_id,
+            cluster_id=cluster.runner.image.cluster_id,
             config=config,
-            metadata=controller.metadata,
-            controller=controller,
+            metadata=cluster.runner.metadata,
+            controller=service,
+            channel=cluster.channel,
+            cluster=cluster.membership,
             partitions=table,
             fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots),
             producer_ids=producer_ids,
@@ -153,16 +199,30 @@ class Node:
             now_ms=wall_clock_ms,
         )
         self._dispatcher = Dispatcher(services, self.metrics)
-        self._maintenance = Maintenance(config, table, directory, self.metrics, self._workers, wall_clock_ms)
-        self._maintenance.start()
-        replication.start()
-        groups.start()
-        transactions.start()
-        self._offer_samples(table, groups, transactions)
+        return services
+
+    def _follow_metadata(self, cluster: Cluster, table: PartitionTable, services: Services) -> None:
+        """In the order in which they need one another: partitions first, then what lives on them."""
+        metadata = cluster.runner.metadata
+        metadata.prepare_with(table.prepare)
+        metadata.subscribe(table.apply)
+        services.groups.metadata_changed(metadata.image, MetadataDelta())
+        services.transactions.metadata_changed(metadata.image, MetadataDelta())
+        metadata.subscribe(services.groups.metadata_changed)
+        metadata.subscribe(services.transactions.metadata_changed)
+        cluster.runner.publish()
+
+    async def _serve(self, services: Services) -> None:
+        assert self._dispatcher is not None, "services were built"
         for listener in self._listeners:
             await listener.serve(self._dispatcher.dispatch)
-        self._is_ready = True
-        await self._start_admin()
+
+    def _give_up(self, reason: str) -> None:
+        """The cluster goes on without this node."""
+        if self.given_up is None:
+            logger.error("this node stops", reason=reason)
+            self.given_up = reason
+            self.stopped_by_cluster.set()
 
     async def _bind_listeners(self) -> None:
         config = self.config
@@ -211,25 +271,7 @@ class Node:
             endpoints.append(Endpoint(told.name, host, told.port or bound.port))
         return endpoints
 
-    def _new_replication(self, controller: Controller, cluster_id: str) -> Replication:
-        config = self.config
-
-        def find_address(node_id: int) -> tuple[str, int] | None:
-            broker = controller.image.brokers.get(node_id)
-            name = config.inter_broker_listener_name or self._listeners[0].name
-            endpoint = None if broker is None else broker.endpoint(name)
-            return None if endpoint is None else (endpoint.host, endpoint.port)
-
-        def alter_partitions(changes: Sequence[IsrChange]) -> Awaitable[list[IsrOutcome]]:
-            return controller.submit(
-                lambda image: decide_alter_partitions(image, config.node_id, self._broker_epoch, changes)
-            )
-
-        self._pool = RpcPool(find_address, client_id=f"node-{config.node_id}")
-        identity = FetcherIdentity(config.node_id, lambda: self._broker_epoch, cluster_id)
-        return Replication(config, self._pool, identity, alter_partitions)
-
-    def _new_group_coordinator(self, controller: Controller, table: PartitionTable) -> GroupCoordinator:
+    def _new_group_coordinator(self, controller: ControllerService, table: PartitionTable) -> GroupCoordinator:
         return GroupCoordinator(
             self.config,
             image=controller.image,
@@ -238,7 +280,7 @@ class Node:
         )
 
     def _new_transaction_coordinator(
-        self, controller: Controller, table: PartitionTable, producer_ids: ProducerIds, markers: LocalMarkers
+        self, controller: ControllerService, table: PartitionTable, producer_ids: ProducerIds, markers: LocalMarkers
     ) -> TransactionCoordinator:
         return TransactionCoordinator(
             self.config,
@@ -276,8 +318,8 @@ class Node:
 
     async def create_topic(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> None:
         """Makes a topic, ready to write to; BrokerError as a client would be answered."""
-        assert self._controller is not None, "the node was started"
-        [outcome] = await self._controller.create_topics(
+        assert self._cluster is not None, "the node was started"
+        [outcome] = await self._cluster.service.create_topics(
             [NewTopic(name, partition_count=partitions, configs=tuple(configs.items()))]
         )
         if outcome.error is not None:
@@ -287,7 +329,9 @@ class Node:
 
     async def stop(self) -> None:
         """Answers what is being answered, then closes every log in good order; safe at any point of the start."""
-        self._is_ready = False
+        was_ready, self._is_ready = self._is_ready, False
+        if was_ready and self._cluster is not None:
+            await self._cluster.hand_over()
         for listener in self._listeners:
             listener.stop_accepting()
         if self._admin is not None:
@@ -303,12 +347,10 @@ class Node:
             await self._dispatcher.stop()
         if self._replication is not None:
             await self._replication.stop()
-        if self._pool is not None:
-            self._pool.close()
         if self._maintenance is not None:
             await self._maintenance.stop()
-        if self._controller is not None:
-            await self._controller.stop()
+        if self._cluster is not None:
+            await self._cluster.stop()
         directory, self._directory = self._directory, None
         if directory is not None:
             await asyncio.get_running_loop().run_in_executor(self._workers, self._close, directory)
@@ -324,7 +366,18 @@ class Node:
         high_watermarks = {} if self._table is None else self._table.high_watermarks()
         # A start that failed before all logs were open has not changed what the last owner left.
         is_clean = self._table is not None or directory.clean_shutdown
-        directory.close(clean=is_clean, broker_epoch=self._broker_epoch, high_watermarks=high_watermarks)
+        broker_epoch = -1 if self._cluster is None else self._cluster.service.broker_epoch
+        directory.close(clean=is_clean, broker_epoch=broker_epoch, high_watermarks=high_watermarks)
+
+
+def _new_replication(config: BrokerConfig, cluster: Cluster, cluster_id: str) -> Replication:
+    def broker_epoch() -> int:
+        return cluster.service.broker_epoch
+
+    def alter(changes: Sequence[IsrChange]) -> Awaitable[list[IsrOutcome]]:
+        return alter_partitions(cluster.channel, config.node_id, broker_epoch(), changes)
+
+    return Replication(config, cluster.peers.pool, FetcherIdentity(config.node_id, broker_epoch, cluster_id), alter)
 
 
 def _open_log(table: PartitionTable, topic: str, index: int) -> PartitionLog | None:

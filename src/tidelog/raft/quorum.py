@@ -382,7 +382,7 @@ class Quorum(Commands):
         told = (machine.leader_id, machine.term, is_active)
         if told != self._told and (told[0] != self._told[0] or told[2] != self._told[2] or told[0] != NOBODY):
             self._told = told
-            logger.info("quorum", leader=told[0], term=told[1], active=is_active)
+            logger.debug("quorum", leader=told[0], term=told[1], active=is_active)
             self._state_machine.leader_changed(told[0], told[1], is_active=is_active)
 
     def _use_members(self, members: MemberSet) -> None:

@@ -93,11 +93,13 @@ def read_identity(directory: str) -> DirectoryIdentity | None:
         raise DirectoryRefused(f"{path} is damaged: {error}") from None
 
 
-def claim_identity(directory: str, node_id: int, cluster_id: str | None) -> DirectoryIdentity:
+def claim_identity(
+    directory: str, node_id: int, cluster_id: str | None, directory_id: str | None = None
+) -> DirectoryIdentity:
     """Read whose the directory is, or write it into a new one. Without a cluster id, any (or a new one) is taken."""
     found = read_identity(directory)
     if found is None:
-        found = DirectoryIdentity(cluster_id or new_kafka_uuid(), node_id, new_kafka_uuid())
+        found = DirectoryIdentity(cluster_id or new_kafka_uuid(), node_id, directory_id or new_kafka_uuid())
         lines = (
             "#",
             f"cluster.id={found.cluster_id}",

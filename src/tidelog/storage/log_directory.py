@@ -86,8 +86,19 @@ class LogDirectory:
         self._leftovers = Leftovers()
 
     @classmethod
-    def open(cls, path: Path, *, node_id: int, cluster_id: str | None, now_ms: Callable[[], int]) -> LogDirectory:
-        """Lock and read the directory, making it when it is missing; DirectoryRefused when it cannot be had."""
+    def open(
+        cls,
+        path: Path,
+        *,
+        node_id: int,
+        cluster_id: str | None,
+        now_ms: Callable[[], int],
+        directory_id: str | None = None,
+    ) -> LogDirectory:
+        """Lock and read the directory, making it when it is missing; DirectoryRefused when it cannot be had.
+
+        `directory_id` is for a new directory whose id was told to others already.
+        """
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -95,7 +106,7 @@ class LogDirectory:
         lock = DirectoryLock(str(path))
         try:
             directory = cls(path, lock, now_ms)
-            identity = claim_identity(str(path), node_id, cluster_id)
+            identity = claim_identity(str(path), node_id, cluster_id, directory_id)
             directory.cluster_id = identity.cluster_id
             directory.directory_id = identity.directory_id
             directory._load_state()

@@ -29,7 +29,17 @@ DURATION_BOUNDS_SECONDS: tuple[float, ...] = (
 )
 """Upper bounds, inclusive as in Prometheus; one more bucket holds what is slower than the last."""
 
-CLOSE_REASONS: tuple[str, ...] = ("peer", "idle", "malformed", "oversized", "limit", "slow", "error", "shutdown")
+CLOSE_REASONS: tuple[str, ...] = (
+    "peer",
+    "idle",
+    "malformed",
+    "oversized",
+    "limit",
+    "slow",
+    "error",
+    "starting",
+    "shutdown",
+)
 """Why a connection ended; a closed set, because every value is a label."""
 
 

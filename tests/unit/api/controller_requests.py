@@ -8,11 +8,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+from tests.unit.controller.quorums import sole_node, stop
+
 from tidelog.api.context import RequestContext, Services
 from tidelog.api.table import BY_KEY
 from tidelog.config.broker import BrokerConfig
-from tidelog.controller.runner import Controller
-from tidelog.metadata.image import Endpoint
+from tidelog.controller.service import ControllerService
 from tidelog.protocol.message import Message
 
 UNUSED = cast(Any, None)
@@ -20,7 +21,7 @@ UNUSED = cast(Any, None)
 
 
 class Asker:
-    def __init__(self, controller: Controller, config: BrokerConfig) -> None:
+    def __init__(self, controller: ControllerService, config: BrokerConfig) -> None:
         self.controller = controller
         self._services = Services(
             node_id=config.node_id,
@@ -28,6 +29,8 @@ class Asker:
             config=config,
             metadata=controller.metadata,
             controller=controller,
+            channel=UNUSED,
+            cluster=UNUSED,
             partitions=UNUSED,
             fetch_sessions=UNUSED,
             producer_ids=UNUSED,
@@ -57,14 +60,10 @@ class Asker:
 def answered(path: Path, use: Callable[[Asker], Awaitable[None]], **settings: Any) -> None:
     async def run() -> None:
         config = BrokerConfig(**settings)
-        controller = Controller(path, config, cluster_id="cluster", now_ms=lambda: 1_000)
-        await controller.start()
-        await controller.register_broker(
-            [Endpoint("PLAINTEXT", "127.0.0.1", 9092)], directory_id=b"d" * 16, after_crash=False
-        )
+        controller = await sole_node(config)
         try:
             await use(Asker(controller, config))
         finally:
-            await controller.stop()
+            await stop(controller)
 
     asyncio.run(run())

@@ -181,7 +181,8 @@ def test_a_controlled_shutdown_hands_over_first() -> None:
     assert partition(image, 0).leader == 2
     assert (partition(image, 1).leader, partition(image, 1).isr) == (-1, (1,))
     second = decide_heartbeat(image, CONFIG, 1, 0, metadata_offset=9, want_shut_down=True)
-    assert second == Decision([], HeartbeatReply(True, False, True))
+    assert second.reply == HeartbeatReply(True, True, True)
+    assert after(image, second).brokers[1].fenced
 
 
 def test_an_unregistered_broker_is_gone() -> None:

@@ -96,6 +96,8 @@ class SmallBroker:
             config=self.config,
             metadata=self.metadata,
             controller=nobody,
+            channel=nobody,
+            cluster=nobody,
             partitions=self.table,
             fetch_sessions=FetchSessionCache(100),
             producer_ids=nobody,
@@ -106,6 +108,7 @@ class SmallBroker:
             now_ms=wall_clock_ms,
         )
         self.dispatcher = Dispatcher(services, metrics)
+        self.dispatcher.open()
         await self.listener.serve(self.dispatcher.dispatch)
         self.is_listening = True
         self.epoch = self.cluster.register(self)

@@ -23,7 +23,8 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             request.client_software_version
         ):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=_api_keys())
-        context.connection.client_software = (request.client_software_name, request.client_software_version)
+        if context.connection is not None:
+            context.connection.client_software = (request.client_software_name, request.client_software_version)
     image = context.services.metadata.image
     return ApiVersionsResponse(
         api_keys=_api_keys(),
@@ -55,6 +56,7 @@ def _api_keys() -> list[ApiVersion]:
             max_version=api.max_version,
         )
         for api in APIS
+        if not api.between_nodes
     ]
 
 

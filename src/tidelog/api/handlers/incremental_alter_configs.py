@@ -14,6 +14,11 @@ from tidelog.protocol.generated.incremental_alter_configs import (
 )
 
 
+def is_local(request: IncrementalAlterConfigsRequest) -> bool:
+    """Loggers belong to the node that is asked."""
+    return all(resource.resource_type == ResourceType.BROKER_LOGGER for resource in request.resources)
+
+
 async def handle(context: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     resources = [
         ResourceChange(

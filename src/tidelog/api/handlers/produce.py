@@ -125,6 +125,7 @@ def _append_when_added(context: RequestContext, body: bytes, refused: Coroutine[
             _, acks, timeout_ms, topics = decode_produce(body, 0, context.version)
             result = _append(context, acks, timeout_ms, topics, allowed)
         except CloseConnection as close:
+            assert context.connection is not None, "produce requests are not forwarded"
             context.connection.close(close.reason, close.detail)
             return
         if isinstance(result, PendingReply):

@@ -48,6 +48,9 @@ class ClusterSection(Settings, section="cluster"):
     controller_quorum_append_linger_ms: int = int32(
         default=25, minimum=0, doc="How long the quorum's leader collects records before it writes them."
     )
+    tidelog_quorum_voters_max: int = int32(
+        default=3, minimum=1, doc="How many nodes vote in the metadata quorum at most; nodes that join fill it up."
+    )
     broker_heartbeat_interval_ms: int = int32(
         default=500, minimum=1, doc="How often a node tells the controller that it lives."
     )

@@ -146,7 +146,10 @@ def decide_heartbeat(
                 BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, in_controlled_shutdown=1)
             )
         records += islice(_leave(image, config, node_id), CHANGES_PER_DECISION_MAX)
-        return Decision(records, HeartbeatReply(is_caught_up, False, not records))
+        if records:
+            return Decision(records, HeartbeatReply(is_caught_up, False, False))
+        # Nothing depends on the node any more; nobody is to be sent to it from now on.
+        return Decision(decide_fence_broker(image, config, node_id).records, HeartbeatReply(is_caught_up, True, True))
     if want_fence:
         return Decision(decide_fence_broker(image, config, node_id).records, HeartbeatReply(is_caught_up, True, False))
     return Decision([], HeartbeatReply(is_caught_up, False, False))

@@ -1,9 +1,10 @@
-"""AlterPartition over the wire: the way to a controller on another node."""
+"""AlterPartition as a request to the controller, wherever it is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidelog.controller.channel import ControllerChannel
 from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
 from tidelog.metadata.image import PartitionState
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -20,7 +21,7 @@ TIMEOUT_S = 10.0
 
 
 async def alter_partitions(
-    client: RpcClient, node_id: int, broker_epoch: int, changes: Sequence[IsrChange]
+    client: RpcClient | ControllerChannel, node_id: int, broker_epoch: int, changes: Sequence[IsrChange]
 ) -> list[IsrOutcome]:
     """Sends the changes to the controller at the other end; one outcome for each it answered."""
     topics: dict[bytes, list[AlterPartitionRequestPartitionData]] = {}

@@ -1,0 +1,71 @@
+"""DescribeQuorum: who votes in the metadata quorum, who only follows, and how far each has come."""
+
+from __future__ import annotations
+
+from tidelog.api.context import RequestContext
+from tidelog.metadata.image import METADATA_TOPIC
+from tidelog.model.errors import ErrorCode
+from tidelog.protocol.generated.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Listener,
+    Node,
+    ReplicaState,
+)
+from tidelog.raft.status import PeerStatus, QuorumStatus
+
+
+def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    services = context.services
+    if not services.controller.is_active:
+        return DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=None)
+    status = services.controller.runner.quorum.status()
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            if topic.topic_name == METADATA_TOPIC and partition.partition_index == 0:
+                partitions.append(_describe(status, services.now_ms()))
+            else:
+                partitions.append(
+                    DescribeQuorumResponsePartitionData(
+                        partition_index=partition.partition_index,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        error_message=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message,
+                    )
+                )
+        topics.append(DescribeQuorumResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
+    return DescribeQuorumResponse(error_message=None, topics=topics, nodes=[_node(context, p) for p in status.voters])
+
+
+def _describe(status: QuorumStatus, now_ms: int) -> DescribeQuorumResponsePartitionData:
+    return DescribeQuorumResponsePartitionData(
+        partition_index=0,
+        error_message=None,
+        leader_id=status.leader_id,
+        leader_epoch=status.term,
+        high_watermark=status.commit_offset,
+        current_voters=[_replica(peer, now_ms) for peer in status.voters],
+        observers=[_replica(peer, now_ms) for peer in status.learners],
+    )
+
+
+def _replica(peer: PeerStatus, now_ms: int) -> ReplicaState:
+    return ReplicaState(
+        replica_id=peer.member.node_id,
+        replica_directory_id=peer.member.directory_id,
+        log_end_offset=peer.match_offset,
+        last_fetch_timestamp=-1 if peer.last_contact_ms < 0 else now_ms - peer.last_contact_ms,
+        last_caught_up_timestamp=-1 if peer.last_caught_up_ms < 0 else now_ms - peer.last_caught_up_ms,
+    )
+
+
+def _node(context: RequestContext, peer: PeerStatus) -> Node:
+    member = peer.member
+    broker = context.services.metadata.image.brokers.get(member.node_id)
+    endpoint = None if broker is None else broker.endpoint(context.services.config.inter_node_listener_name)
+    name = context.services.config.inter_node_listener_name if endpoint is None else endpoint.name
+    host, port = (member.host, member.port) if endpoint is None else (endpoint.host, endpoint.port)
+    return Node(node_id=member.node_id, listeners=[Listener(name=name, host=host, port=port)])

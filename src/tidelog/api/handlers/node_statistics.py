@@ -1,0 +1,26 @@
+"""How the nodes are doing (private): each tells the active controller with its heartbeats, and hears of all others.
+
+JSON in both directions. A request of {} asks without telling anything, on any node: `tidelog cluster status` does.
+"""
+
+from __future__ import annotations
+
+from tidelog.api.context import RequestContext
+from tidelog.model.errors import BrokerError
+from tidelog.net.json_body import decode_body, encode_body
+from tidelog.net.reply import Buffers
+
+
+def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> Buffers:
+    body = decode_body(frame, position)
+    cluster = context.services.cluster
+    try:
+        if "node_id" in body:
+            told = context.services.controller.duties.report(
+                int(body["node_id"]), int(body["epoch"]), dict(body["statistics"])
+            )
+        else:
+            told = cluster.statistics
+    except (BrokerError, ValueError, KeyError, TypeError) as error:
+        return encode_body({"error": str(error)})
+    return encode_body({"nodes": {str(node_id): statistics for node_id, statistics in told.items()}})

@@ -1,0 +1,239 @@
+"""`tidelog cluster`: run one for development, see how it does, empty or remove a node, even out the load."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from tidelog.cli.clients import add_connection_arguments
+from tidelog.cli.cluster_state import ClusterState, read_state
+from tidelog.cli.errors import CommandError, UsageError
+from tidelog.cli.output import Column, format_bytes, note, print_fields, print_json, print_table
+from tidelog.cli.reassign import carry_out, describe_plan
+from tidelog.cli.wire import connect_broker
+from tidelog.model.errors import ErrorCode
+from tidelog.version import __version__
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("cluster", help="start, watch and change a cluster")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    start = verbs.add_parser("start", help="run a local cluster of real processes, for development")
+    start.add_argument("--nodes", type=int, default=3, metavar="N", help="how many (default 3)")
+    start.add_argument("--data", metavar="DIR", default="./tidelog-cluster", help="data directories go below this one")
+    start.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:9092", help="of the first node; the others follow"
+    )
+    start.add_argument("-o", dest="options", metavar="NAME=VALUE", action="append", default=[], help="any setting")
+    start.add_argument("--log-level", metavar="LEVEL", default="warning", help="of all nodes (default warning)")
+    start.set_defaults(run=run_start)
+
+    status = verbs.add_parser("status", help="quorum, nodes with their statistics, partitions in trouble")
+    _finish(status, run_status)
+
+    drain = verbs.add_parser("drain", help="move every replica off a node")
+    drain.add_argument("node", type=int, metavar="NODE")
+    _finish(drain, run_drain, plan=True)
+
+    remove = verbs.add_parser("remove", help="forget a node that will not come back")
+    remove.add_argument("node", type=int, metavar="NODE")
+    remove.add_argument("--force", action="store_true", help="even if it holds replicas; they are given up")
+    _finish(remove, run_remove)
+
+    rebalance = verbs.add_parser("rebalance", help="spread replicas and leaders evenly over the nodes")
+    _finish(rebalance, run_rebalance, plan=True)
+
+
+def _finish(parser: argparse.ArgumentParser, run: Any, *, plan: bool = False) -> None:
+    if plan:
+        parser.add_argument("--dry-run", action="store_true", help="show the moves and make none")
+        parser.add_argument("--no-wait", action="store_true", help="do not wait until everything has moved")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    add_connection_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+# -- start -------------------------------------------------------------------------------------------------------------
+
+
+def run_start(args: argparse.Namespace) -> int:
+    from tidelog.config.listener import parse_address
+
+    if not 1 <= args.nodes <= 99:
+        raise UsageError("--nodes must be between 1 and 99")
+    try:
+        host, port = parse_address(args.listen)
+    except ValueError as error:
+        raise UsageError(f"--listen: {error}") from None
+    replicas = min(3, args.nodes)
+    arguments = ["--log-level", args.log_level, "-o", f"default.replication.factor={replicas}"]
+    arguments += ["-o", f"min.insync.replicas={max(1, replicas - 1)}"]
+    for option in args.options:
+        arguments += ["-o", option]
+    return run_local(args.nodes, Path(args.data), host or "127.0.0.1", port, arguments=arguments)
+
+
+def run_local(nodes: int, data: Path, host: str, port: int, *, first_id: int = 1, arguments: list[str]) -> int:
+    """A local cluster until a signal comes; one line when it is ready."""
+    from tidelog.cli.local_cluster import LocalCluster
+
+    started_s = time.monotonic()
+    cluster = LocalCluster(nodes=nodes, data=data, host=host, port=port, first_id=first_id, arguments=arguments)
+    cluster.start()
+    took_ms = (time.monotonic() - started_s) * 1000
+    print(
+        f"tidelog {__version__} cluster of {nodes} nodes ready on {cluster.bootstrap}, data in {data}, "
+        f"{took_ms:.0f} ms",
+        flush=True,
+    )
+    cluster.watch()
+    return cluster.stop()
+
+
+# -- status ------------------------------------------------------------------------------------------------------------
+
+
+def run_status(args: argparse.Namespace) -> int:
+    with connect_broker(args) as connection:
+        state = read_state(connection)
+    if args.json:
+        print_json(state.document())
+        return 0
+    quorum = state.quorum
+    print_fields(
+        [
+            ("cluster", state.cluster_id),
+            ("controller", f"node {state.controller_id}" if state.controller_id >= 0 else "none"),
+            ("metadata", f"term {quorum.get('term', '-')}, offset {quorum.get('high_watermark', '-')}"),
+            ("partitions", len(state.partitions)),
+            ("under-replicated", len(state.under_replicated)),
+            ("without leader", len(state.leaderless)),
+        ]
+    )
+    print()
+    right = [
+        Column(title, right=True)
+        for title in ("leaders", "replicas", "memory", "cpu", "records/s", "in/s", "out/s", "up")
+    ]
+    print_table([Column("node", right=True), "address", "state", "metadata", *right], [_row(n) for n in state.nodes()])
+    for title, found in (("under-replicated", state.under_replicated), ("without leader", state.leaderless)):
+        if found:
+            print()
+            print_table(
+                ["partition", Column("leader", right=True), "replicas", "in sync"],
+                [[str(p), s.leader, _ids(s.replicas), _ids(s.isr)] for p, s in found],
+                title=title,
+            )
+    return 0
+
+
+def _row(node: dict[str, Any]) -> list[Any]:
+    told = node["statistics"]
+
+    def show(name: str, form: Any) -> str | None:
+        return form(told[name]) if name in told else None
+
+    return [
+        node["node_id"],
+        node["address"],
+        node["state"],
+        node["quorum"],
+        node["leaders"],
+        node["replicas"],
+        show("memory_bytes", format_bytes),
+        show("cpu_percent", "{:.0f} %".format),
+        show("records_in_per_second", "{:,.0f}".format),
+        show("bytes_in_per_second", format_bytes),
+        show("bytes_out_per_second", format_bytes),
+        show("uptime_seconds", _duration),
+    ]
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _ids(node_ids: tuple[int, ...]) -> str:
+    return ",".join(map(str, node_ids))
+
+
+# -- changing ----------------------------------------------------------------------------------------------------------
+
+
+def run_drain(args: argparse.Namespace) -> int:
+    from tidelog.controller.core.spreading import plan_drain
+
+    with connect_broker(args) as connection:
+        state = read_state(connection)
+        _require_node(state, args.node)
+        racks = {node_id: rack for node_id, rack in state.live_racks().items() if node_id != args.node}
+        placement = state.placement()
+        plan = plan_drain(placement, racks, args.node)
+        stuck = [p for p, replicas in placement.items() if args.node in replicas and p not in plan]
+        if stuck:
+            raise CommandError(f"no other node can take {stuck[0]} and {len(stuck) - 1} more; start another node first")
+        shrunk = sum(len(replicas) < len(placement[partition]) for partition, replicas in plan.items())
+        if shrunk:
+            note(f"{shrunk} partitions keep one replica less: there is no other node for it")
+        return _move(args, connection, state, plan, f"node {args.node} is empty")
+
+
+def run_rebalance(args: argparse.Namespace) -> int:
+    from tidelog.controller.core.spreading import plan_balance
+    from tidelog.protocol.generated.elect_leaders import ElectLeadersRequest
+
+    with connect_broker(args) as connection:
+        state = read_state(connection)
+        plan = plan_balance(state.placement(), state.live_racks())
+        code = _move(args, connection, state, plan, "replicas are spread evenly")
+        if not args.dry_run:
+            connection.call(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=10_000), 2)
+        return code
+
+
+def _move(args: argparse.Namespace, connection: Any, state: ClusterState, plan: Any, done: str) -> int:
+    moves = describe_plan(state.placement(), plan)
+    if args.json:
+        print_json({"moves": moves, "dry_run": args.dry_run})
+    elif moves:
+        print_table(["partition", "from", "to"], [[m["partition"], _ids(m["from"]), _ids(m["to"])] for m in moves])
+    if not args.dry_run:
+        carry_out(connection, plan, wait=not args.no_wait)
+    if not args.json:
+        note("nothing has to move" if not moves else "nothing was moved" if args.dry_run else done)
+    return 0
+
+
+def run_remove(args: argparse.Namespace) -> int:
+    from tidelog.protocol.generated.unregister_broker import UnregisterBrokerRequest
+
+    with connect_broker(args) as connection:
+        state = read_state(connection)
+        _require_node(state, args.node)
+        held = sum(args.node in replicas for replicas in state.placement().values())
+        if held and not args.force:
+            raise CommandError(
+                f"node {args.node} holds {held} replicas; `tidelog cluster drain {args.node}` moves them, --force "
+                "gives them up"
+            )
+        answer = connection.call(UnregisterBrokerRequest(broker_id=args.node), 0)
+    if answer.error_code:
+        raise CommandError(
+            f"cannot remove node {args.node}: {answer.error_message or ErrorCode(answer.error_code).name}"
+        )
+    if args.json:
+        print_json({"removed": args.node})
+    else:
+        print(f"node {args.node} is removed")
+    return 0
+
+
+def _require_node(state: ClusterState, node_id: int) -> None:
+    known = sorted(state.brokers)
+    if node_id not in state.brokers:
+        raise CommandError(f"there is no node {node_id}; the cluster has {', '.join(map(str, known))}")

@@ -1,0 +1,164 @@
+"""What any node knows of its cluster, gathered over one connection: brokers, quorum, partitions, statistics."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tidelog.cli.errors import CommandError
+from tidelog.cli.wire import BrokerConnection
+from tidelog.metadata.image import METADATA_TOPIC, NO_LEADER
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicPartition
+from tidelog.protocol.private_apis import STATISTICS_API_KEY
+
+
+class PartitionPlace(NamedTuple):
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+class Broker(NamedTuple):
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool
+
+
+class ClusterState:
+    def __init__(
+        self,
+        cluster_id: str,
+        controller_id: int,
+        brokers: dict[int, Broker],
+        partitions: dict[TopicPartition, PartitionPlace],
+        quorum: dict[str, Any],
+        statistics: dict[int, dict[str, Any]],
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.controller_id = controller_id
+        self.brokers = brokers
+        self.partitions = partitions
+        self.quorum = quorum
+        """Empty when the quorum has no leader."""
+        self.statistics = statistics
+
+    @property
+    def under_replicated(self) -> list[tuple[TopicPartition, PartitionPlace]]:
+        return [(p, s) for p, s in self.partitions.items() if s.leader != NO_LEADER and len(s.isr) < len(s.replicas)]
+
+    @property
+    def leaderless(self) -> list[tuple[TopicPartition, PartitionPlace]]:
+        return [(p, s) for p, s in self.partitions.items() if s.leader == NO_LEADER]
+
+    def placement(self) -> dict[TopicPartition, tuple[int, ...]]:
+        return {partition: place.replicas for partition, place in self.partitions.items()}
+
+    def live_racks(self) -> dict[int, str | None]:
+        return {node_id: broker.rack for node_id, broker in self.brokers.items() if not broker.is_fenced}
+
+    def nodes(self) -> list[dict[str, Any]]:
+        described = []
+        for node_id, broker in sorted(self.brokers.items()):
+            described.append(
+                {
+                    "node_id": node_id,
+                    "address": f"{broker.host}:{broker.port}",
+                    "rack": broker.rack,
+                    "state": "fenced" if broker.is_fenced else "alive",
+                    "quorum": self._role(node_id),
+                    "leaders": sum(place.leader == node_id for place in self.partitions.values()),
+                    "replicas": sum(node_id in place.replicas for place in self.partitions.values()),
+                    "statistics": {} if broker.is_fenced else self.statistics.get(node_id, {}),
+                }
+            )
+        return described
+
+    def _role(self, node_id: int) -> str:
+        if node_id == self.quorum.get("leader"):
+            return "leader"
+        if any(voter["node_id"] == node_id for voter in self.quorum.get("voters", ())):
+            return "voter"
+        return "learner" if any(o["node_id"] == node_id for o in self.quorum.get("learners", ())) else "-"
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "cluster_id": self.cluster_id,
+            "controller": self.controller_id,
+            "quorum": self.quorum,
+            "nodes": self.nodes(),
+            "partitions": len(self.partitions),
+            "under_replicated": [_describe(p, s) for p, s in self.under_replicated],
+            "without_leader": [_describe(p, s) for p, s in self.leaderless],
+        }
+
+
+def _describe(partition: TopicPartition, place: PartitionPlace) -> dict[str, Any]:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "leader": place.leader,
+        "replicas": list(place.replicas),
+        "isr": list(place.isr),
+    }
+
+
+def read_state(connection: BrokerConnection) -> ClusterState:
+    from tidelog.protocol.generated.describe_cluster import DescribeClusterRequest
+    from tidelog.protocol.generated.metadata import MetadataRequest
+
+    cluster = connection.call(DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=True), 2)
+    if cluster.error_code:
+        raise CommandError(f"the cluster cannot be described: {ErrorCode(cluster.error_code).name}")
+    metadata = connection.call(MetadataRequest(topics=None), 12)
+    partitions = {
+        TopicPartition(topic.name, found.partition_index): PartitionPlace(
+            found.leader_id, tuple(found.replica_nodes), tuple(found.isr_nodes)
+        )
+        for topic in metadata.topics
+        for found in sorted(topic.partitions, key=lambda found: found.partition_index)
+    }
+    told = connection.call_json(STATISTICS_API_KEY, {})
+    return ClusterState(
+        cluster.cluster_id,
+        cluster.controller_id,
+        {b.broker_id: Broker(b.host, b.port, b.rack, b.is_fenced) for b in cluster.brokers},
+        partitions,
+        _read_quorum(connection),
+        {int(node_id): dict(numbers) for node_id, numbers in told.get("nodes", {}).items()},
+    )
+
+
+def _read_quorum(connection: BrokerConnection) -> dict[str, Any]:
+    from tidelog.protocol.generated.describe_quorum import (
+        DescribeQuorumRequest,
+        DescribeQuorumRequestPartitionData,
+        DescribeQuorumRequestTopicData,
+    )
+
+    request = DescribeQuorumRequest(
+        topics=[
+            DescribeQuorumRequestTopicData(
+                topic_name=METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
+            )
+        ]
+    )
+    answer = connection.call(request, 2)
+    if answer.error_code or not answer.topics:
+        return {}
+    [found] = answer.topics[0].partitions
+
+    def describe(replicas: Any) -> list[dict[str, Any]]:
+        end = max((each.log_end_offset for each in found.current_voters), default=0)
+        return [
+            {"node_id": r.replica_id, "log_end_offset": r.log_end_offset, "lag": end - r.log_end_offset}
+            for r in replicas
+        ]
+
+    return {
+        "leader": found.leader_id,
+        "term": found.leader_epoch,
+        "high_watermark": found.high_watermark,
+        "voters": describe(found.current_voters),
+        "learners": describe(found.observers),
+    }

@@ -1,0 +1,99 @@
+"""The way to the active controller, wherever it is: another node over the network, or this one without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from tidelog.controller.runner import Controller
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.net.rpc import PeerUnreachable, RpcClient, RpcError, RpcPool
+from tidelog.protocol.index import schema_versions
+
+if TYPE_CHECKING:
+    from tidelog.protocol.message import Message
+
+M = TypeVar("M", bound="Message")
+T = TypeVar("T")
+
+CONTROL = "control"
+FORWARD = "forward"
+HEARTBEAT = "heartbeat"
+"""The purposes of the connections: a heartbeat does not wait behind a decision."""
+
+ANSWER_SECONDS_MAX = 5.0
+RETRY_SECONDS = 0.05
+
+AnswerHere = Callable[["Message", int], Awaitable["Message"]]
+"""What this node answers to a request in a version, as if it had come over the network."""
+
+
+class ControllerChannel:
+    def __init__(self, controller: Controller, pool: RpcPool, answer_here: AnswerHere) -> None:
+        self._controller = controller
+        self._node_id = controller.config.node_id
+        self._pool = pool
+        self._answer_here = answer_here
+
+    async def call(
+        self,
+        request: Message,
+        answer: type[M],
+        *,
+        timeout_s: float = ANSWER_SECONDS_MAX,
+        purpose: str = CONTROL,
+    ) -> M:
+        """The active controller's response; waits for one to be elected, and asks again when it was not the one.
+
+        A request may then be carried out twice: send only what may be. Raises BrokerError when time is up.
+        """
+        assert request.API_KEY is not None, "only requests can be sent"
+        version = schema_versions(request.API_KEY)[1]
+
+        async def here() -> M:
+            return cast("M", await self._answer_here(request, version))
+
+        async def there(client: RpcClient, left_s: float) -> M:
+            return await client.call(request, answer, version=version, timeout_s=left_s)
+
+        return await self.reach(here, there, is_refused=_is_not_controller, timeout_s=timeout_s, purpose=purpose)
+
+    async def reach(
+        self,
+        here: Callable[[], Awaitable[T]],
+        there: Callable[[RpcClient, float], Awaitable[T]],
+        *,
+        is_refused: Callable[[T], bool],
+        timeout_s: float = ANSWER_SECONDS_MAX,
+        purpose: str = CONTROL,
+    ) -> T:
+        """`here` when this node is the controller, else `there`, until someone takes the request."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        failure = "no controller is known"
+        while (left_s := deadline_s - loop.time()) > 0:
+            leader_id = await self._controller.wait_for_leader(left_s)
+            if leader_id < 0:
+                break
+            left_s = max(0.01, deadline_s - loop.time())
+            try:
+                if leader_id == self._node_id:
+                    response = await here()
+                else:
+                    response = await there(self._pool.client(leader_id, purpose), left_s)
+                if not is_refused(response):
+                    return response
+                failure = f"node {leader_id} is not the active controller"
+            except PeerUnreachable as error:
+                failure = str(error)
+            except RpcError as error:
+                raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"The controller did not answer: {error}") from None
+            await asyncio.sleep(RETRY_SECONDS)
+        raise BrokerError(ErrorCode.NOT_CONTROLLER, f"The controller cannot be reached: {failure}")
+
+
+def _is_not_controller(response: Message) -> bool:
+    codes = {getattr(response, "error_code", 0)}
+    codes.update(getattr(topic, "error_code", 0) for topic in getattr(response, "topics", None) or ())
+    return ErrorCode.NOT_CONTROLLER in codes

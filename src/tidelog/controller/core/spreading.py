@@ -1,0 +1,83 @@
+"""Plans that an operator carries out as reassignments: a node emptied, or the replicas of all nodes evened out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from tidelog.model.ids import TopicPartition
+
+Placement = Mapping[TopicPartition, tuple[int, ...]]
+"""The replicas of every partition, the preferred leader first."""
+
+
+def plan_drain(
+    placement: Placement, racks: Mapping[int, str | None], drained: int
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """New replicas for every partition the node holds. `racks` are the nodes that may take them.
+
+    Where no other node is left the partition keeps fewer replicas; its last one cannot go and is not in the plan.
+    """
+    load = _replica_load(placement, racks)
+    planned: dict[TopicPartition, tuple[int, ...]] = {}
+    for partition, replicas in placement.items():
+        if drained not in replicas:
+            continue
+        kept = [node_id for node_id in replicas if node_id != drained]
+        taker = _least_loaded(load, racks, kept, exclude={*replicas, drained})
+        if taker is not None:
+            load[taker] += 1
+            planned[partition] = tuple(taker if node_id == drained else node_id for node_id in replicas)
+        elif kept:
+            planned[partition] = tuple(kept)
+    return planned
+
+
+def plan_balance(placement: Placement, racks: Mapping[int, str | None]) -> dict[TopicPartition, tuple[int, ...]]:
+    """Moves as few replicas as it takes until no node has two more than another, then spreads preferred leaders."""
+    if not racks:
+        return {}
+    planned = dict(placement)
+    load = _replica_load(placement, racks)
+    for partition, replicas in placement.items():
+        for node_id in replicas:
+            if node_id not in racks or load[node_id] <= min(load[other] for other in racks) + 1:
+                continue
+            now = planned[partition]
+            kept = [other for other in now if other != node_id]
+            taker = _least_loaded(load, racks, kept, exclude=now)
+            if taker is not None and load[taker] + 1 < load[node_id]:
+                planned[partition] = tuple(taker if other == node_id else other for other in now)
+                load[node_id] -= 1
+                load[taker] += 1
+    _spread_leaders(planned, racks)
+    return {partition: replicas for partition, replicas in planned.items() if replicas != placement[partition]}
+
+
+def _spread_leaders(planned: dict[TopicPartition, tuple[int, ...]], racks: Mapping[int, str | None]) -> None:
+    """The order of replicas is changed, nothing is copied for that."""
+    leads = Counter(dict.fromkeys(racks, 0))
+    leads.update(replicas[0] for replicas in planned.values())
+    for partition, replicas in planned.items():
+        first = replicas[0]
+        best = min((node_id for node_id in replicas if node_id in racks), key=lambda n: (leads[n], n), default=first)
+        if leads[best] + 1 < leads[first]:
+            planned[partition] = (best, *(node_id for node_id in replicas if node_id != best))
+            leads[first] -= 1
+            leads[best] += 1
+
+
+def _replica_load(placement: Placement, nodes: Iterable[int]) -> Counter[int]:
+    load = Counter(dict.fromkeys(nodes, 0))
+    for replicas in placement.values():
+        load.update(replicas)
+    return load
+
+
+def _least_loaded(
+    load: Counter[int], racks: Mapping[int, str | None], kept: Iterable[int], exclude: Iterable[int]
+) -> int | None:
+    used = {racks.get(node_id) for node_id in kept} - {None}
+    barred = set(exclude)
+    left = [node_id for node_id in racks if node_id not in barred]
+    return min(left, key=lambda node_id: (racks[node_id] in used, load[node_id], node_id), default=None)

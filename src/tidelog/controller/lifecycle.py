@@ -1,0 +1,212 @@
+"""The life of this node as a broker: registers, heartbeats, works once it is unfenced, hands over before it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tidelog.controller.channel import HEARTBEAT, ControllerChannel
+from tidelog.controller.core.brokers import OWN_FEATURES, Registration
+from tidelog.controller.membership import ClusterMembership
+from tidelog.controller.service import ControllerService
+from tidelog.metadata.image import Endpoint
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from tidelog.protocol.generated.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+from tidelog.telemetry.logs import get_logger
+
+logger = get_logger("tidelog.node")
+
+RETRY_SECONDS = 0.2
+STATISTICS_INTERVAL_S = 1.0
+HAND_OVER_SECONDS_MAX = 3.0
+DUPLICATE_SESSIONS_MAX = 3
+"""How many session timeouts a node waits for its predecessor of the same number to be given up."""
+
+_FATAL = {
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "its data belongs to another cluster",
+    ErrorCode.BROKER_ID_NOT_REGISTERED: "it was removed; to join again it needs an empty data directory",
+    ErrorCode.UNSUPPORTED_VERSION: "the cluster uses features this version does not know; upgrade it",
+    ErrorCode.INVALID_REGISTRATION: "its registration is invalid",
+}
+
+
+class RegistrationRefused(Exception):
+    """The cluster does not take this node; the message is one line that says why."""
+
+
+class BrokerLifecycle:
+    def __init__(
+        self,
+        service: ControllerService,
+        channel: ControllerChannel,
+        membership: ClusterMembership,
+        *,
+        collect_statistics: Callable[[], dict[str, Any]],
+        give_up: Callable[[str], None],
+    ) -> None:
+        """`give_up` is called, with one line for people, when the cluster does not want this node any more."""
+        self._service = service
+        self._runner = service.runner
+        self._config = service.runner.config
+        self._channel = channel
+        self._membership = membership
+        self._collect_statistics = collect_statistics
+        self._give_up = give_up
+        self._incarnation_id = os.urandom(16)
+        self._task: asyncio.Task[None] | None = None
+        self._is_ready = False
+        self._unfenced = asyncio.Event()
+        self._next_statistics_s = 0.0
+
+    # -- registration ------------------------------------------------------------------------------------------------
+
+    async def register_alone(self, endpoints: Sequence[Endpoint], directory_id: bytes) -> int:
+        """The only node there is needs nobody's consent: it works at once."""
+        registration = Registration(
+            self._config.node_id, self._incarnation_id, tuple(endpoints), (directory_id,), rack=self._config.broker_rack
+        )
+        self._service.broker_epoch = await self._service.duties.register(registration, fenced=False, is_own=True)
+        self._unfenced.set()
+        return self._service.broker_epoch
+
+    async def register(self, endpoints: Sequence[Endpoint], directory_id: bytes) -> int:
+        """Registers with whoever is controller, for as long as it takes; RegistrationRefused when it never will.
+
+        Returns the broker epoch when this node's own metadata shows the registration.
+        """
+        request = self._new_registration(endpoints, directory_id)
+        loop = asyncio.get_running_loop()
+        patience_s = DUPLICATE_SESSIONS_MAX * self._config.broker_session_timeout_ms / 1000 + 2
+        give_up_s = loop.time() + patience_s
+        while True:
+            try:
+                response = await self._channel.call(request, BrokerRegistrationResponse)
+                code = ErrorCode(response.error_code)
+            except BrokerError as error:
+                logger.info("waiting for a controller", reason=error.message)
+                give_up_s = loop.time() + patience_s
+                continue
+            if code == ErrorCode.NONE:
+                break
+            name = f"node {self._config.node_id} is not taken into the cluster: "
+            if code in _FATAL:
+                raise RegistrationRefused(name + _FATAL[code])
+            if code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and loop.time() > give_up_s:
+                raise RegistrationRefused(name + "another node with this id is alive; give it another --node-id")
+            logger.info("registration is tried again", reason=code.message)
+            await asyncio.sleep(RETRY_SECONDS)
+        self._service.broker_epoch = response.broker_epoch
+        while not self._knows_own_registration():
+            await asyncio.sleep(0.005)
+        return response.broker_epoch
+
+    def _new_registration(self, endpoints: Sequence[Endpoint], directory_id: bytes) -> BrokerRegistrationRequest:
+        before = self._runner.newest_image.brokers.get(self._config.node_id)
+        return BrokerRegistrationRequest(
+            broker_id=self._config.node_id,
+            cluster_id=self._runner.newest_image.cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in endpoints],
+            features=[
+                Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, low, high in OWN_FEATURES
+            ],
+            rack=self._config.broker_rack,
+            log_dirs=[directory_id],
+            previous_broker_epoch=-1 if before is None else before.epoch,
+        )
+
+    def _knows_own_registration(self) -> bool:
+        own = self._runner.newest_image.brokers.get(self._config.node_id)
+        return own is not None and own.epoch >= self._service.broker_epoch
+
+    # -- heartbeats --------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins to heartbeat; the node stays fenced until it is `ready`."""
+        self._task = asyncio.ensure_future(self._beat())
+
+    async def ready(self) -> None:
+        """This node can serve: returns when the controller lets it."""
+        self._is_ready = True
+        await self._unfenced.wait()
+
+    async def _beat(self) -> None:
+        interval_s = self._config.broker_heartbeat_interval_ms / 1000
+        while True:
+            pause_s = interval_s
+            try:
+                if not self._needs_no_heartbeat():
+                    reply = await self._heartbeat(want_shut_down=False, timeout_s=interval_s * 2)
+                    if reply is None or reply.is_fenced:
+                        # The sooner it is heard again, the sooner it works.
+                        pause_s = 0.02 if self._unfenced.is_set() or self._is_ready else 0.1
+                    if reply is not None and not reply.is_fenced:
+                        self._unfenced.set()
+                await self._maybe_exchange_statistics(interval_s)
+            except BrokerError as error:
+                logger.info("heartbeat failed", reason=error.message)
+                pause_s = 0.05
+            # A new controller wants to hear from everyone.
+            await self._runner.wait_for_other_leader(pause_s)
+
+    def _needs_no_heartbeat(self) -> bool:
+        return self._service.is_active and self._unfenced.is_set() and self._runner.image.is_live(self._config.node_id)
+
+    async def _heartbeat(self, *, want_shut_down: bool, timeout_s: float) -> BrokerHeartbeatResponse | None:
+        request = BrokerHeartbeatRequest(
+            broker_id=self._config.node_id,
+            broker_epoch=self._service.broker_epoch,
+            current_metadata_offset=self._runner.newest_image.offset,
+            want_fence=not self._is_ready,
+            want_shut_down=want_shut_down,
+        )
+        response = await self._channel.call(request, BrokerHeartbeatResponse, timeout_s=timeout_s, purpose=HEARTBEAT)
+        code = ErrorCode(response.error_code)
+        if code == ErrorCode.BROKER_ID_NOT_REGISTERED:
+            self._give_up(f"node {self._config.node_id} was removed from the cluster")
+            return None
+        if code == ErrorCode.STALE_BROKER_EPOCH:
+            self._give_up(f"another node with id {self._config.node_id} has taken the place of this one")
+            return None
+        if code != ErrorCode.NONE:
+            raise BrokerError(code)
+        return response
+
+    async def _maybe_exchange_statistics(self, timeout_s: float) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._next_statistics_s:
+            self._next_statistics_s = now_s + STATISTICS_INTERVAL_S
+            await self._membership.exchange_statistics(self._collect_statistics(), timeout_s)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    async def hand_over(self) -> None:
+        """Gives leaderships away before the node stops, if there is anyone to take them."""
+        if not self._config.controlled_shutdown_enable or self._task is None or not self._has_peers():
+            return
+        with contextlib.suppress(BrokerError, TimeoutError):
+            async with asyncio.timeout(HAND_OVER_SECONDS_MAX):
+                while True:
+                    reply = await self._heartbeat(want_shut_down=True, timeout_s=HAND_OVER_SECONDS_MAX)
+                    if reply is None or reply.should_shut_down:
+                        return
+                    await asyncio.sleep(0.02)
+
+    def _has_peers(self) -> bool:
+        return any(broker.node_id != self._config.node_id for broker in self._runner.image.live_brokers())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None

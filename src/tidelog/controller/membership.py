@@ -1,0 +1,164 @@
+"""Nodes join and leave the cluster at run time, and every node can say how all of them are doing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from tidelog.controller.channel import ControllerChannel
+from tidelog.controller.service import ControllerService
+from tidelog.metadata.image import MetadataImage
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.net.json_body import decode_body, encode_body
+from tidelog.protocol.private_apis import JOIN_API_KEY, STATISTICS_API_KEY
+from tidelog.raft.core.members import Member
+from tidelog.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from tidelog.net.rpc import RpcClient
+
+logger = get_logger("tidelog.controller")
+
+JOIN_SECONDS_MAX = 20.0
+
+Body = dict[str, Any]
+
+
+class ClusterMembership:
+    def __init__(self, service: ControllerService, channel: ControllerChannel) -> None:
+        self._service = service
+        self._runner = service.runner
+        self._channel = channel
+        self._heard: dict[int, Body] = {}
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._allotted = 0
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work for an answer that is given later; called off when the node stops."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def check_cluster_id(self, given: str | None) -> None:
+        cluster_id = self._runner.image.cluster_id
+        if given is not None and given != cluster_id:
+            raise BrokerError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID, f"This is cluster {cluster_id}, the request is for cluster {given}."
+            )
+
+    # -- statistics --------------------------------------------------------------------------------------------------
+
+    @property
+    def statistics(self) -> dict[int, Body]:
+        """What every node last told of itself, as far as this node has heard."""
+        return self._service.duties.statistics if self._service.is_active else self._heard
+
+    async def exchange_statistics(self, own: Body, timeout_s: float) -> None:
+        """Tells the controller how this node is doing, and hears of the others."""
+        node_id, epoch = self._runner.config.node_id, self._service.broker_epoch
+        body: Body = {"node_id": node_id, "epoch": epoch, "statistics": own}
+
+        async def here() -> Body:
+            return {"nodes": self._service.duties.report(node_id, epoch, own)}
+
+        async def there(client: RpcClient, left_s: float) -> Body:
+            return await _call_json(client, STATISTICS_API_KEY, body, left_s)
+
+        answered = await self._channel.reach(here, there, is_refused=lambda _: False, timeout_s=timeout_s)
+        self._heard = {int(other): told for other, told in answered.get("nodes", {}).items()}
+
+    # -- joining -----------------------------------------------------------------------------------------------------
+
+    async def take_in(self, body: Body) -> Body:
+        """Answers a node that wants to join: its number, the cluster's id and the members; through the controller."""
+
+        async def here() -> Body:
+            return await self._take_in(body)
+
+        async def there(client: RpcClient, left_s: float) -> Body:
+            return await _call_json(client, JOIN_API_KEY, body, left_s)
+
+        return await self._channel.reach(
+            here,
+            there,
+            is_refused=lambda answered: answered.get("code") == ErrorCode.NOT_CONTROLLER,
+            timeout_s=JOIN_SECONDS_MAX,
+        )
+
+    async def _take_in(self, body: Body) -> Body:
+        if not self._service.is_active:
+            raise BrokerError(ErrorCode.NOT_CONTROLLER)
+        try:
+            directory_id = bytes.fromhex(body["directory_id"])
+            host, port = str(body["host"]), int(body["port"])
+            wanted_id = body.get("node_id")
+            node_id = -1 if wanted_id is None else int(wanted_id)
+            is_new = bool(body["is_new"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"The request to join cannot be read: {error}") from None
+        self.check_cluster_id(body.get("cluster_id"))
+        image = self._runner.newest_image
+        quorum = self._runner.quorum
+        member = None if node_id < 0 else quorum.members.find(node_id)
+        if member is None or not member.is_same_node(node_id, directory_id):
+            if node_id >= 0:
+                self._check_vacant(image, node_id, is_known=member is not None, is_new=is_new)
+            else:
+                node_id = self._allot(image)
+            if member is not None:
+                # The same number with another disk: it has forgotten what it promised as a voter.
+                await quorum.remove_member(node_id)
+            await quorum.add_learner(Member(node_id, directory_id, host, port))
+            logger.info("node joins", node=node_id, address=f"{host}:{port}")
+        return {"cluster_id": image.cluster_id, "node_id": node_id, "members": self._describe_members(image)}
+
+    def _check_vacant(self, image: MetadataImage, node_id: int, *, is_known: bool, is_new: bool) -> None:
+        broker = image.brokers.get(node_id)
+        if broker is not None and (not broker.fenced or node_id == self._runner.config.node_id):
+            where = f" at {broker.endpoints[0].host}:{broker.endpoints[0].port}" if broker.endpoints else ""
+            raise BrokerError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"another node with id {node_id} is alive{where}"
+            )
+        if broker is None and not is_known and not is_new:
+            raise BrokerError(
+                ErrorCode.BROKER_ID_NOT_REGISTERED,
+                f"node {node_id} was removed from the cluster; to join again it needs an empty data directory",
+            )
+
+    def _allot(self, image: MetadataImage) -> int:
+        """A number nobody has or had; two nodes that ask at once get two."""
+        known = (*image.brokers, *(member.node_id for member in self._runner.quorum.members), self._allotted)
+        self._allotted = max(known) + 1
+        return self._allotted
+
+    def _describe_members(self, image: MetadataImage) -> list[Body]:
+        described = []
+        listener = self._runner.config.inter_node_listener_name
+        for member in self._runner.quorum.members:
+            broker = image.brokers.get(member.node_id)
+            endpoint = None if broker is None else broker.endpoint(listener)
+            host, port = (member.host, member.port) if endpoint is None else (endpoint.host, endpoint.port)
+            described.append({"node_id": member.node_id, "host": host, "port": port})
+        return described
+
+    # -- leaving -----------------------------------------------------------------------------------------------------
+
+    async def unregister(self, node_id: int) -> None:
+        """Out of the cluster and out of its quorum: whoever it was is unknown from now on."""
+        quorum = self._runner.quorum
+        await self._service.unregister_broker(node_id)
+        if quorum.members.find(node_id) is not None:
+            await quorum.remove_member(node_id)
+
+
+async def _call_json(client: RpcClient, api_key: int, body: Body, timeout_s: float) -> Body:
+    [encoded] = encode_body(body)
+    assert isinstance(encoded, bytes)
+    frame, position = await client.call_encoded(api_key, 0, encoded, timeout_s=timeout_s)
+    return decode_body(frame, position)

@@ -1,0 +1,153 @@
+"""The node's part in its cluster: the metadata quorum, the controller on top of it, and the way to the other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+from tidelog.controller.channel import AnswerHere, ControllerChannel
+from tidelog.controller.core.brokers import decide_new_leader_epochs
+from tidelog.controller.core.decision import Decision
+from tidelog.controller.duties import BrokerDuties
+from tidelog.controller.lifecycle import BrokerLifecycle, RegistrationRefused
+from tidelog.controller.membership import ClusterMembership
+from tidelog.controller.runner import Controller
+from tidelog.controller.service import ControllerService
+from tidelog.model.ids import decode_topic_id
+from tidelog.node.errors import NodeStartError
+from tidelog.node.peers import Peers
+from tidelog.raft.core.members import NO_MEMBERS, Member, MemberSet
+from tidelog.raft.quorum import Quorum
+from tidelog.raft.settings import QuorumSettings
+from tidelog.runtime.clock import monotonic_s, wall_clock_ms
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
+    from tidelog.metadata.image import Endpoint, MetadataImage
+    from tidelog.node.joining import Joined
+    from tidelog.storage.log_directory import LogDirectory
+
+
+class Cluster:
+    """Made, then `connect`ed to the node's handlers, then started. All methods belong to the event loop."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        directory: LogDirectory,
+        *,
+        endpoints: Sequence[Endpoint],
+        voters: MemberSet,
+        joined: Joined | None,
+        executor: Executor,
+    ) -> None:
+        """`voters` when the configuration names them; `joined` when a member took this node in."""
+        self._config = config
+        self._directory = directory
+        self._endpoints = endpoints
+        self._is_founder = joined is None and not voters
+        self.runner = Controller(config, cluster_id=directory.cluster_id)
+        configured = {member.node_id: (member.host, member.port) for member in voters}
+        self.peers = Peers(config, lambda: self.runner.newest_image, configured)
+        if joined is not None:
+            self.peers.learn_addresses(joined.members)
+        directory_id = decode_topic_id(directory.directory_id)
+        own = next(each for each in endpoints if each.name == config.inter_node_listener_name)
+        alone = MemberSet((Member(config.node_id, directory_id, own.host, own.port),))
+        settings = QuorumSettings(
+            node_id=config.node_id,
+            directory_id=directory_id,
+            cluster_id=directory.cluster_id,
+            bootstrap=alone if self._is_founder else voters or NO_MEMBERS,
+            election_timeout_ms=config.controller_quorum_election_timeout_ms,
+            segment_bytes=config.metadata_log_segment_bytes,
+            snapshot_after_bytes=config.metadata_log_max_record_bytes_between_snapshots,
+            snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+        )
+        self.quorum = Quorum(
+            directory.path,
+            settings,
+            state_machine=self.runner,
+            transport=self.peers,
+            wall_clock_ms=wall_clock_ms,
+            monotonic_s=monotonic_s,
+            executor=executor,
+        )
+        self.runner.attach(self.quorum)
+        self.duties = BrokerDuties(self.runner, monotonic_s=monotonic_s)
+        self.service = ControllerService(self.runner, self.duties)
+        self.channel: ControllerChannel
+        self.membership: ClusterMembership
+        self._lifecycle: BrokerLifecycle | None = None
+        self._is_started = False
+
+    def connect(self, answer_here: AnswerHere) -> None:
+        """`answer_here` puts a request to this node's own handlers."""
+        self.channel = ControllerChannel(self.runner, self.peers.pool, answer_here)
+        self.membership = ClusterMembership(self.service, self.channel)
+        self.service.reach_others_by(self.channel)
+
+    # -- start ---------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> bool:
+        """Joins the quorum; whether this node is all there is, and needs nobody to go on."""
+        self._is_started = True
+        image = await self.runner.start()
+        others = set(image.brokers) - {self._config.node_id}
+        members = {member.node_id for member in self.quorum.members} - {self._config.node_id}
+        return self.runner.is_active and not others and not members
+
+    async def register(
+        self,
+        *,
+        alone: bool,
+        collect_statistics: Callable[[], dict[str, Any]],
+        give_up: Callable[[str], None],
+    ) -> MetadataImage:
+        """Makes the node known to its cluster; returns the metadata to begin with."""
+        lifecycle = self._lifecycle = BrokerLifecycle(
+            self.service, self.channel, self.membership, collect_statistics=collect_statistics, give_up=give_up
+        )
+        directory_id = decode_topic_id(self._directory.directory_id)
+        if alone:
+            await lifecycle.register_alone(self._endpoints, directory_id)
+            if not self._directory.clean_shutdown:
+                await self._begin_leader_epochs()
+        else:
+            try:
+                await lifecycle.register(self._endpoints, directory_id)
+            except RegistrationRefused as error:
+                raise NodeStartError(str(error)) from None
+        return self.runner.take_newest()
+
+    async def _begin_leader_epochs(self) -> None:
+        """After a crash the partitions it leads begin a new leader epoch."""
+        position = 0
+
+        def decide(image: MetadataImage) -> Decision[int]:
+            return decide_new_leader_epochs(image, self._config.node_id, position)
+
+        while position >= 0:
+            position = await self.service.submit(decide)
+
+    async def begin_work(self) -> None:
+        """The node can serve: returns when its cluster sends it clients."""
+        assert self._lifecycle is not None, "register comes first"
+        self._lifecycle.start()
+        await self._lifecycle.ready()
+
+    # -- stop ----------------------------------------------------------------------------------------------------------
+
+    async def hand_over(self) -> None:
+        if self._lifecycle is not None:
+            await self._lifecycle.hand_over()
+
+    async def stop(self) -> None:
+        if self._lifecycle is not None:
+            await self._lifecycle.stop()
+        self.duties.stop()
+        if self._is_started:
+            await self.membership.stop()
+            await self.runner.stop()
+        self.peers.pool.close()

@@ -1,0 +1,137 @@
+"""How a node comes to its cluster: founds one, is named among the first voters, or asks a member to be taken in."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidelog.config.listener import parse_address
+from tidelog.net.json_body import decode_body, encode_body
+from tidelog.net.rpc import RpcClient, RpcError
+from tidelog.node.errors import NodeStartError
+from tidelog.protocol.private_apis import JOIN_API_KEY
+from tidelog.raft.core.members import Member, MemberSet
+from tidelog.storage.directory_identity import new_kafka_uuid, read_identity
+from tidelog.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
+
+logger = get_logger("tidelog.node")
+
+JOIN_SECONDS_MAX = 30.0
+ATTEMPT_SECONDS_MAX = 25.0
+RETRY_SECONDS = 0.3
+
+
+class Joined(NamedTuple):
+    """What the cluster said to a node it took in."""
+
+    node_id: int
+    cluster_id: str
+    directory_id: str
+    members: dict[int, tuple[str, int]]
+
+
+def parse_voters(config: BrokerConfig) -> MemberSet:
+    """`controller.quorum.voters` as members; nobody when the setting is empty."""
+    voters: dict[int, Member] = {}
+    for text in config.controller_quorum_voters:
+        number, at, address = text.partition("@")
+        try:
+            if not at or not number.isascii() or not number.isdigit():
+                raise ValueError(f"{text!r} is not a voter: id@host:port is expected")
+            host, port = parse_address(address)
+        except ValueError as error:
+            raise NodeStartError(f"controller.quorum.voters: {error}") from None
+        if int(number) in voters:
+            raise NodeStartError(f"controller.quorum.voters: node {number} is named twice")
+        voters[int(number)] = Member(int(number), host=host, port=port)
+    return MemberSet(tuple(voters[number] for number in sorted(voters)))
+
+
+def cluster_id_of(voters: MemberSet, data_directory: str) -> str | None:
+    """Voters that start together, each with an empty disk, must agree on the id without having talked: it is made from
+    their names. None leaves it to what is in the directory, or to chance for a cluster of one."""
+    if not voters or read_identity(data_directory) is not None:
+        return None
+    names = ",".join(f"{member.node_id}@{member.host}:{member.port}" for member in voters.voters)
+    digest = hashlib.sha256(names.encode()).digest()[:16]
+    return "T" + base64.urlsafe_b64encode(digest).decode().rstrip("=")[1:]
+
+
+def contacts(config: BrokerConfig, voters: MemberSet) -> list[tuple[str, int]]:
+    """Whom a node asks to be taken in: nobody when it founds a cluster or is one of the first voters."""
+    if voters.find(config.node_id) is not None:
+        return []
+    try:
+        given = [parse_address(text) for text in config.controller_quorum_bootstrap_servers]
+    except ValueError as error:
+        raise NodeStartError(f"controller.quorum.bootstrap.servers: {error}") from None
+    return given or [(member.host, member.port) for member in voters.voters]
+
+
+async def ask_to_join(config: BrokerConfig, own: Sequence[tuple[str, int]], where: Sequence[tuple[str, int]]) -> Joined:
+    """Asks the contacts in turn until one answers. `own` are the addresses other nodes reach this one by."""
+    for address in where:
+        if address in own:
+            raise NodeStartError(
+                f"node cannot join itself: {address[0]}:{address[1]} is its own address; name another member"
+            )
+    identity = read_identity(config.data_directory)
+    directory_id = new_kafka_uuid() if identity is None else identity.directory_id
+    node_id = identity.node_id if identity is not None else config.node_id
+    is_id_given = identity is not None or "node.id" in config.static_texts
+    host, port = own[0]
+    body = {
+        "cluster_id": config.cluster_id if identity is None else identity.cluster_id,
+        "node_id": node_id if is_id_given else None,
+        "directory_id": base64.urlsafe_b64decode(directory_id + "==").hex(),
+        "is_new": identity is None,
+        "host": host,
+        "port": port,
+    }
+    answered = await _ask_in_turn(body, where)
+    if "error" in answered:
+        raise NodeStartError(f"the cluster does not take this node in: {answered['error']}")
+    try:
+        members = {int(m["node_id"]): (str(m["host"]), int(m["port"])) for m in answered["members"]}
+        return Joined(int(answered["node_id"]), str(answered["cluster_id"]), directory_id, members)
+    except (KeyError, ValueError, TypeError) as error:
+        raise NodeStartError(f"the answer to the request to join cannot be read: {error}") from None
+
+
+async def _ask_in_turn(body: dict[str, Any], where: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + JOIN_SECONDS_MAX
+    [encoded] = encode_body(body)
+    assert isinstance(encoded, bytes)
+    failure = ""
+    while loop.time() < deadline_s:
+        for address in where:
+            client = RpcClient(f"{address[0]}:{address[1]}", partial(_same, address), client_id="tidelog-join")
+            try:
+                frame, position = await client.call_encoded(JOIN_API_KEY, 0, encoded, timeout_s=ATTEMPT_SECONDS_MAX)
+                answered = decode_body(frame, position)
+                if answered.get("code") is None or answered.get("code") not in _RETRIABLE:
+                    return answered
+                failure = str(answered.get("error"))
+            except RpcError as error:
+                failure = str(error)
+            finally:
+                client.close()
+        logger.info("no member takes this node in yet", reason=failure)
+        await asyncio.sleep(RETRY_SECONDS)
+    raise NodeStartError(f"no member of the cluster could be asked to join: {failure}")
+
+
+def _same(address: tuple[str, int]) -> tuple[str, int]:
+    return address
+
+
+_RETRIABLE = frozenset({7, 41})
+"""REQUEST_TIMED_OUT and NOT_CONTROLLER: the cluster is looking for a leader."""

@@ -1,0 +1,59 @@
+"""Where the other nodes are, and the connections to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from tidelog.net.rpc import RpcError, RpcPool
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
+    from tidelog.metadata.image import MetadataImage
+    from tidelog.raft.transport import Address
+
+
+class Peers:
+    """The node's connections, and the transport of its metadata quorum."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        newest_image: Callable[[], MetadataImage],
+        configured: Mapping[int, tuple[str, int]],
+    ) -> None:
+        """`configured`: what the operator says about the first voters, which holds against everything else."""
+        self._newest_image = newest_image
+        self._configured = configured
+        self._listener_name = config.inter_node_listener_name
+        self._timeout_s = config.controller_quorum_request_timeout_ms / 1000
+        self._members: dict[int, tuple[str, int]] = {}
+        self.pool = RpcPool(self.find_address, client_id=f"tidelog-node-{config.node_id}")
+
+    def find_address(self, node_id: int) -> tuple[str, int] | None:
+        """Where the node said it listens; before it ever did, where the quorum was told it would."""
+        if node_id in self._configured:
+            return self._configured[node_id]
+        broker = self._newest_image().brokers.get(node_id)
+        endpoint = None if broker is None else broker.endpoint(self._listener_name)
+        if endpoint is not None:
+            return endpoint.host, endpoint.port
+        return self._members.get(node_id)
+
+    def learn_addresses(self, addresses: Mapping[int, tuple[str, int]]) -> None:
+        """From a node that took this one in: enough to find the quorum with."""
+        self._members.update(addresses)
+
+    # -- the quorum's transport --------------------------------------------------------------------------------------
+
+    async def request(self, node_id: int, api_key: int, version: int, body: bytes) -> bytes:
+        try:
+            frame, position = await self.pool.client(node_id, "raft").call_encoded(
+                api_key, version, body, timeout_s=self._timeout_s
+            )
+        except RpcError as error:
+            raise ConnectionError(str(error)) from None
+        return bytes(memoryview(frame)[position:])
+
+    def update_peers(self, addresses: Mapping[int, Address]) -> None:
+        self._members.update({node_id: (address.host, address.port) for node_id, address in addresses.items()})

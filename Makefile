@@ -11,7 +11,7 @@ SPARK := .venv/.spark-installed
 # Bytecode is compiled at install; Python must be free to use and refresh it, or every start pays for the compiler.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-long lint format bench bench-pipeline generate lock clean dev
+.PHONY: help install demo test sim test-long lint format bench bench-pipeline generate lock clean dev
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -28,6 +28,10 @@ test: lint $(SPARK) ## set everything up, then lint and run all tests but the lo
 	  --ignore tests/pipelines
 	$(BIN)/pytest -m "not long" tests/conformance tests/faults tests/hostile
 	$(BIN)/pytest -m "not long" tests/pipelines
+
+SEEDS ?= 1-1000
+sim: dev ## simulated quorums under faults: SEEDS=1-1000, or one seed to see it fail again
+	$(BIN)/python -m tests.simulation $(SEEDS)
 
 test-long: dev $(SPARK) ## the tests that take many minutes: many seeds, many kill rounds
 	$(BIN)/pytest -m long --timeout 3600

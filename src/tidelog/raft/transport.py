@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from tidelog.net.rpc import RpcError, RpcPool
-
-PURPOSE = "raft"
-
 
 class Address(NamedTuple):
     host: str
@@ -35,30 +31,3 @@ class NoPeers:
 
     def update_peers(self, addresses: Mapping[int, Address]) -> None:
         pass
-
-
-class RpcTransport:
-    """Over connections of its own, to the addresses the configuration of the quorum names."""
-
-    def __init__(self, node_id: int, *, timeout_s: float) -> None:
-        """`timeout_s`: after this long without an answer the connection is given up."""
-        self._timeout_s = timeout_s
-        self._addresses: dict[int, Address] = {}
-        self._pool = RpcPool(self._addresses.get, client_id=f"tidelog-{node_id}")
-
-    async def request(self, node_id: int, api_key: int, version: int, body: bytes) -> bytes:
-        client = self._pool.client(node_id, PURPOSE)
-        try:
-            frame, start = await client.call_encoded(api_key, version, body, timeout_s=self._timeout_s)
-        except RpcError as error:
-            raise ConnectionError(str(error)) from None
-        return bytes(memoryview(frame)[start:])
-
-    def update_peers(self, addresses: Mapping[int, Address]) -> None:
-        for node_id in self._addresses.keys() - addresses.keys():
-            self._pool.forget(node_id)
-        self._addresses.clear()
-        self._addresses.update(addresses)
-
-    def close(self) -> None:
-        self._pool.close()

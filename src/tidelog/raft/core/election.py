@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 def reset_election_deadline(raft: RaftMachine) -> None:
-    """Later by a random part, so that few ask at the same time. Only voters ask at all."""
-    if not raft.is_voter:
+    """Later by a random part, so that few ask at the same time. Only who may win asks at all."""
+    if not raft.may_campaign:
         raft.election_deadline_ms = NEVER_MS
         return
     timeout_ms = raft.settings.election_timeout_ms
@@ -36,7 +36,7 @@ def reset_election_deadline(raft: RaftMachine) -> None:
 
 def time_out(raft: RaftMachine) -> None:
     """No leader was heard for too long, or the last election came to nothing."""
-    if not raft.is_voter:
+    if not raft.may_campaign:
         raft.election_deadline_ms = NEVER_MS
     elif raft.members.voter_ids == (raft.node_id,):
         campaign(raft, is_transfer=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 from tidelog.raft.core.messages import LogEnd
 
@@ -44,6 +45,11 @@ class LogIndex:
     @property
     def log_end(self) -> LogEnd:
         return LogEnd(self.last_term, self.end_offset)
+
+    def entries(self) -> Iterator[LogEnd]:
+        """Term and end of every entry, in order."""
+        for end_offset in self._ends:
+            yield LogEnd(self.term_before(end_offset), end_offset)
 
     def append(self, end_offset: int, term: int, size_bytes: int) -> None:
         assert end_offset > self.end_offset, "an entry has records"

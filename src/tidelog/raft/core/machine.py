@@ -118,6 +118,15 @@ class RaftMachine:
         """A voter of the configuration in force, with the disk that it names."""
         return any(m.is_same_node(self.node_id, self.settings.directory_id) for m in self.members.voters)
 
+    @property
+    def may_campaign(self) -> bool:
+        """Voters may; and one whose removal is in its log but not committed must, for it may be the only one that can
+        win: the others may lack that entry, and its longer log keeps them from winning."""
+        if self.is_voter:
+            return True
+        committed = self.configurations.at(self.commit_offset).members
+        return any(m.is_same_node(self.node_id, self.settings.directory_id) for m in committed.voters)
+
     def deadline_ms(self) -> int:
         """When the next Tick is due."""
         if not self.is_leader:

@@ -1,0 +1,67 @@
+"""One simulated world: virtual time, chance from one seed, and a trace of what happened.
+
+Everything that happens is a callback on one heap, ordered by time and then by when it was scheduled, so a seed decides
+everything. Networks, disks and machines of any kind live in it; checkers see what they observe and raise Violation.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+TRACE_LINES_MAX = 4000
+
+
+class Violation(AssertionError):
+    """An invariant does not hold. The text says which and how."""
+
+
+class Checker(Protocol):
+    def observe(self, observation: object) -> None:
+        """Raises Violation when what was observed must not be."""
+        ...
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        self.now_ms = 0.0
+        self.checkers: list[Checker] = []
+        self.trace: deque[str] = deque(maxlen=TRACE_LINES_MAX)
+        self.steps = 0
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._scheduled = 0
+
+    def after(self, delay_ms: float, callback: Callable[[], None]) -> None:
+        self._scheduled += 1
+        heapq.heappush(self._heap, (self.now_ms + max(delay_ms, 0.0), self._scheduled, callback))
+
+    def run_for(self, duration_ms: float) -> None:
+        end_ms = self.now_ms + duration_ms
+        while self._heap and self._heap[0][0] <= end_ms:
+            self.now_ms, _, callback = heapq.heappop(self._heap)
+            self.steps += 1
+            callback()
+        self.now_ms = end_ms
+
+    def run_until(self, condition: Callable[[], bool], timeout_ms: float) -> bool:
+        """Whether the condition came true in time; it is looked at once per virtual 10 ms."""
+        end_ms = self.now_ms + timeout_ms
+        while not condition() and self.now_ms < end_ms:
+            self.run_for(10.0)
+        return condition()
+
+    def note(self, who: object, text: str) -> None:
+        self.trace.append(f"{self.now_ms:10.1f} {who}: {text}")
+
+    def observe(self, observation: object) -> None:
+        for checker in self.checkers:
+            checker.observe(observation)
+
+    def story(self) -> str:
+        """The last things that happened, for the report of a failure."""
+        return "\n".join(self.trace)

@@ -7,6 +7,7 @@ and with it every acks=all reply and every reader, follows only after fsync.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.config.topic import TopicConfig
@@ -21,7 +22,6 @@ from tidelog.partitions.flushing import Flushing, TimedExecutor
 from tidelog.partitions.rules import produce_rules
 from tidelog.records.batch import decode_header
 from tidelog.records.validation import prepare_produced
-from tidelog.runtime.clock import monotonic_ms
 from tidelog.storage.log import AppendResult, Log
 from tidelog.storage.region import LogRegion
 
@@ -46,7 +46,13 @@ class CommitWaiter(Protocol):
 
 
 class ReplicaShell(Protocol):
-    """Does what a partition's role asks of the network; a node without others never calls it."""
+    """Does what the roles of partitions ask of the network; where there are no other nodes, nothing."""
+
+    def role_changed(self, partition: Partition, /) -> None:
+        """The partition has begun a new leader epoch on this node."""
+
+    def partition_removed(self, partition: Partition, /) -> None:
+        """This node holds the partition no more."""
 
     def in_sync_proposed(self, partition: Partition, leader: LeaderState, in_sync: frozenset[int], /) -> None:
         """The leader wants another in-sync set."""
@@ -57,6 +63,7 @@ class ReplicaShell(Protocol):
 
 class Partition:
     __slots__ = (
+        "_clock_ms",
         "_config",
         "_executor",
         "_flushing",
@@ -89,7 +96,9 @@ class Partition:
         metrics: TopicMetrics,
         executor: TimedExecutor,
         shell: ReplicaShell,
+        clock_ms: Callable[[], int],
     ) -> None:
+        """`clock_ms` never goes back."""
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
@@ -110,6 +119,7 @@ class Partition:
         self.has_followers = self._leader is None or len(self._leader.replicas) > 1
         """Whether there is more than one replica."""
         self._shell = shell
+        self._clock_ms = clock_ms
         self._executor = executor
         self._flushing: Flushing | None = None
         self.config = config
@@ -134,7 +144,7 @@ class Partition:
             self._flushing.stop()
         self._flushing = Flushing(self, config, self._executor) if Flushing.is_needed(config) else None
 
-        if self._leader is not None and self._leader.min_in_sync_changed(config.min_insync_replicas, monotonic_ms()):
+        if self._leader is not None and self._leader.min_in_sync_changed(config.min_insync_replicas, self._clock_ms()):
             self._high_watermark_moved()
 
     # -- the role --------------------------------------------------------------------------------------------------

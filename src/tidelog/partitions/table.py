@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
     from tidelog.metadata.delta import MetadataDelta
     from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
-    from tidelog.partitions.replication.replication import Replication
+    from tidelog.partitions.partition import ReplicaShell
     from tidelog.storage.log import Log
     from tidelog.storage.log_directory import LogDirectory
 
@@ -51,15 +51,18 @@ class PartitionTable:
         directory: LogDirectory,
         metrics: NodeMetrics,
         workers: Executor,
-        replication: Replication,
+        replication: ReplicaShell,
+        clock_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
-        """`config` as the node was started with it; settings changed at run time come with the image."""
+        """`config` as the node was started with it; settings changed at run time come with the image. `clock_ms` never
+        goes back."""
         self._config = config
         self._node_id = config.node_id
         self._directory = directory
         self._metrics = metrics
         self._workers = workers
         self._replication = replication
+        self._clock_ms = clock_ms
         self._image: MetadataImage | None = None
         self._live_brokers: dict[int, int] = {}
         """Broker epoch of each node that may be in sync; every leader here looks at this one dictionary."""
@@ -141,7 +144,7 @@ class PartitionTable:
             return
         self._live_brokers.clear()
         self._live_brokers.update(live)
-        now_ms = monotonic_ms()
+        now_ms = self._clock_ms()
         for partition in self:
             partition.recount(now_ms)
 
@@ -183,6 +186,7 @@ class PartitionTable:
             metrics=self._metrics.topic(topic.name),
             executor=self._flush_executor,
             shell=self._replication,
+            clock_ms=self._clock_ms,
         )
         if len(state.replicas) > 1:
             partition.take_role()
@@ -194,7 +198,7 @@ class PartitionTable:
             return
         is_same_leader = state.leader == role.leader_id and state.leader_epoch == role.leader_epoch
         if is_same_leader and partition.is_leader:
-            partition.in_sync_changed(state.isr, state.partition_epoch, state.replicas, monotonic_ms())
+            partition.in_sync_changed(state.isr, state.partition_epoch, state.replicas, self._clock_ms())
         elif is_same_leader:
             role.partition_epoch = state.partition_epoch
         else:
@@ -226,7 +230,7 @@ class PartitionTable:
             live_brokers=self._live_brokers,
             min_in_sync=config.min_insync_replicas,
             lag_time_max_ms=self._config.replica_lag_time_max_ms,
-            now_ms=monotonic_ms(),
+            now_ms=self._clock_ms(),
         )
 
     def _leave(self, topic: TopicImage, index: int) -> None:

@@ -23,7 +23,7 @@ from tidelog.partitions.flushing import TimedExecutor
 from tidelog.partitions.partition import Partition
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.control import build_end_txn_marker
-from tidelog.runtime.clock import wall_clock_ms
+from tidelog.runtime.clock import monotonic_ms, wall_clock_ms
 from tidelog.storage.log import Log
 from tidelog.telemetry.metrics import DurationHistogram, TopicMetrics
 
@@ -31,6 +31,12 @@ NOW_MS = 1_700_000_000_000
 
 
 class NoPeers:
+    def role_changed(self, partition: Partition, /) -> None:
+        raise AssertionError("nobody is told")
+
+    def partition_removed(self, partition: Partition, /) -> None:
+        raise AssertionError("nobody is told")
+
     def in_sync_proposed(self, partition: Partition, leader: LeaderState, in_sync: frozenset[int], /) -> None:
         raise AssertionError("nobody else is there")
 
@@ -75,6 +81,7 @@ class Disk:
             metrics=TopicMetrics(),
             executor=TimedExecutor(self.executor, self.loop, DurationHistogram()),
             shell=NoPeers(),
+            clock_ms=monotonic_ms,
         )
 
 

@@ -78,8 +78,7 @@ def _upper_offset(context: RequestContext, partition: Partition, request: ListOf
     last one told: it says nothing rather than something older."""
     if request.replica_id >= 0:
         return partition.log.log_end_offset
-    leader = partition.leader
-    if leader.high_watermark < leader.epoch_start_offset:
+    if not partition.leader.knows_high_watermark:
         raise BrokerError(
             ErrorCode.OFFSET_NOT_AVAILABLE
             if context.version >= OFFSET_NOT_AVAILABLE_FROM_VERSION

@@ -141,6 +141,12 @@ class LeaderState(ReplicaState):
         pending = self.pending_in_sync
         return self.in_sync if pending is None else self.in_sync | pending
 
+    @property
+    def knows_high_watermark(self) -> bool:
+        """Whether all that was committed before this epoch is known to be: until then the high watermark may be behind
+        what the last leader told."""
+        return self.high_watermark >= self.epoch_start_offset
+
     def min_in_sync_changed(self, min_in_sync: int, now_ms: int) -> bool:
         """The setting of the topic changed; returns whether the high watermark moved."""
         self._min_in_sync = min_in_sync

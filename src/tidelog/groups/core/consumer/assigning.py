@@ -7,6 +7,7 @@ A burst of changes makes few assignments: after one, the next waits for `group.c
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from tidelog.coordination.decision import Moment
 from tidelog.groups.core.consumer.assignors import ASSIGNORS, AssignedMember
@@ -61,8 +62,6 @@ def _resolve_patterns(draft: Draft, image: MetadataImage, now: Moment) -> None:
 
 def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
     """Differs when one of the topics comes, goes, is made anew or grows; 0 when none exists."""
-    from hashlib import blake2b
-
     parts = []
     for name in sorted(topics):
         topic = image.topics.get(name)
@@ -70,7 +69,15 @@ def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
             parts.append(b"%s %d;" % (topic.topic_id, len(topic.partitions)))
     if not parts:
         return 0
-    return int.from_bytes(blake2b(b"".join(parts), digest_size=8).digest(), "big", signed=True)
+    return _hash(b"".join(parts))
+
+
+@lru_cache(maxsize=1024)
+def _hash(text: bytes) -> int:
+    """Many groups read the same topics."""
+    from hashlib import blake2b
+
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
 
 def put_off_ms(group: ConsumerGroup, image: MetadataImage, settings: GroupSettings, now: Moment) -> int:

@@ -11,17 +11,22 @@ from tidelog.groups.core.consumer.records import ConsumerGroupRecord
 
 
 class Draft:
-    __slots__ = ("_is_copy", "group", "records")
+    __slots__ = ("_is_new", "_unshared", "group", "records")
 
     def __init__(self, group: ConsumerGroup, *, is_new: bool = False) -> None:
         """`is_new`: nobody else knows the group yet, so it need not be copied."""
         self.group = group
         self.records: list[ConsumerGroupRecord] = []
-        self._is_copy = is_new
+        self._is_new = is_new
+        self._unshared: set[type] = set()
+        """The kinds of records that the copy can take: a group of thousands is not copied whole for each of them."""
 
     def add(self, record: ConsumerGroupRecord) -> None:
-        if not self._is_copy:
-            self.group = self.group.copy()
-            self._is_copy = True
+        kind = type(record)
+        if not self._is_new and kind not in self._unshared:
+            if not self._unshared:
+                self.group = self.group.copy()
+            self.group.unshare(kind)
+            self._unshared.add(kind)
         self.group.replay(record)
         self.records.append(record)

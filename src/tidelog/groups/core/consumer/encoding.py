@@ -1,14 +1,16 @@
-"""Kafka's formats of the records of consumer groups, by the generated codecs.
+"""Kafka's formats of the records of consumer groups.
 
-Imported with the first consumer group. Kind 4, which Kafka wrote up to 4.0 for the partitions of topics, is not read:
-the hash in the record of the group's epoch has taken its place.
+Imported with the first consumer group. What an assignment writes for every member, and all keys, is packed by hand,
+since hundreds of them are written at a time; the tests hold it against the generated codecs. Kind 4, which Kafka wrote
+up to 4.0 for the partitions of topics, is not read: the hash in the record of the group's epoch has taken its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from struct import Struct
+from collections.abc import Callable, Collection
+from struct import Struct, pack
 
+from tidelog.codec.varint import encode_unsigned_varint
 from tidelog.groups.core.consumer.records import (
     ClassicMember,
     ConsumerGroupRecord,
@@ -53,9 +55,6 @@ from tidelog.protocol.generated.consumer_group_target_assignment_member_key impo
 from tidelog.protocol.generated.consumer_group_target_assignment_member_value import (
     ConsumerGroupTargetAssignmentMemberValue,
 )
-from tidelog.protocol.generated.consumer_group_target_assignment_member_value import (
-    TopicPartition as TargetTopicPartitions,
-)
 from tidelog.protocol.generated.consumer_group_target_assignment_metadata_key import (
     ConsumerGroupTargetAssignmentMetadataKey,
 )
@@ -63,13 +62,20 @@ from tidelog.protocol.generated.consumer_group_target_assignment_metadata_value 
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 
-_KIND = Struct(">h")
-_VERSION_0 = _KIND.pack(0)
+_I16 = Struct(">h")
+_TWO_I16 = Struct(">hh")
+_I32 = Struct(">i")
+_EPOCH_ALONE = Struct(">hix")
+_EPOCH_AND_TAGGED = Struct(">hi3sq")
+_CURRENT = Struct(">hiib")
+_ONE_TAG_OF_8 = b"\x01\x00\x08"
+_NO_TAGS = b"\x00"
+_VERSION_0 = _I16.pack(0)
+_SMALL_SIZES = tuple(bytes((count + 1,)) for count in range(127))
 
 
 def encode(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
-    kind, key, value = _ENCODERS[type(record)](record)
-    return _KIND.pack(kind) + key, None if value is None else _VERSION_0 + value
+    return _ENCODERS[type(record)](record)
 
 
 def decode(kind: int, key: bytes, value: bytes | None) -> ConsumerGroupRecord | None:
@@ -85,13 +91,39 @@ def decode(kind: int, key: bytes, value: bytes | None) -> ConsumerGroupRecord | 
         raise ValueError(str(error)) from error
 
 
-_Encoded = tuple[int, bytes, bytes | None]
+_Encoded = tuple[bytes, bytes | None]
+"""Key and value, each with the number of its kind or version in front."""
+
+
+def _group_key(kind: int, group_id: str) -> bytes:
+    group = group_id.encode()
+    return _TWO_I16.pack(kind, len(group)) + group
+
+
+def _member_key(kind: int, group_id: str, member_id: str) -> bytes:
+    group, member = group_id.encode(), member_id.encode()
+    return b"".join((_TWO_I16.pack(kind, len(group)), group, _I16.pack(len(member)), member))
+
+
+def _pack_epoch(epoch: int, tagged: int) -> bytes:
+    """The value of both kinds of epochs: the second number is tagged field 0, left out when it is 0."""
+    return _EPOCH_ALONE.pack(0, epoch) if tagged == 0 else _EPOCH_AND_TAGGED.pack(0, epoch, _ONE_TAG_OF_8, tagged)
+
+
+def _compact_size(count: int) -> bytes:
+    """Of an array: one more than it has elements, as an unsigned varint."""
+    return _SMALL_SIZES[count] if count < len(_SMALL_SIZES) else encode_unsigned_varint(count + 1)
+
+
+def _pack_numbers(numbers: Collection[int]) -> bytes:
+    count = len(numbers)
+    return _compact_size(count) + (_I32.pack(*numbers) if count == 1 else pack(f">{count}i", *numbers))
 
 
 def _encode_epoch(record: GroupEpochRecord) -> _Encoded:
     value = record.value
-    body = None if value is None else ConsumerGroupMetadataValue(epoch=value.epoch, metadata_hash=value.metadata_hash)
-    return 3, ConsumerGroupMetadataKey(group_id=record.group_id).encode(0), None if body is None else body.encode(0)
+    key = _group_key(3, record.group_id)
+    return key, None if value is None else _pack_epoch(value.epoch, value.metadata_hash)
 
 
 def _decode_epoch(key: bytes, value: bytes | None) -> GroupEpochRecord:
@@ -103,10 +135,10 @@ def _decode_epoch(key: bytes, value: bytes | None) -> GroupEpochRecord:
 
 
 def _encode_subscription(record: SubscriptionRecord) -> _Encoded:
-    key = ConsumerGroupMemberMetadataKey(group_id=record.group_id, member_id=record.member_id).encode(0)
+    key = _member_key(5, record.group_id, record.member_id)
     value = record.value
     if value is None:
-        return 5, key, None
+        return key, None
     classic = value.classic
     body = ConsumerGroupMemberMetadataValue(
         instance_id=value.instance_id,
@@ -124,7 +156,7 @@ def _encode_subscription(record: SubscriptionRecord) -> _Encoded:
             supported_protocols=[ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols],
         ),
     )
-    return 5, key, body.encode(0)
+    return key, _VERSION_0 + body.encode(0)
 
 
 def _decode_subscription(key: bytes, value: bytes | None) -> SubscriptionRecord:
@@ -153,14 +185,9 @@ def _decode_subscription(key: bytes, value: bytes | None) -> SubscriptionRecord:
 
 
 def _encode_target_epoch(record: TargetEpochRecord) -> _Encoded:
-    key = ConsumerGroupTargetAssignmentMetadataKey(group_id=record.group_id).encode(0)
     value = record.value
-    if value is None:
-        return 6, key, None
-    body = ConsumerGroupTargetAssignmentMetadataValue(
-        assignment_epoch=value.epoch, assignment_timestamp=value.timestamp_ms
-    )
-    return 6, key, body.encode(0)
+    key = _group_key(6, record.group_id)
+    return key, None if value is None else _pack_epoch(value.epoch, value.timestamp_ms)
 
 
 def _decode_target_epoch(key: bytes, value: bytes | None) -> TargetEpochRecord:
@@ -172,16 +199,15 @@ def _decode_target_epoch(key: bytes, value: bytes | None) -> TargetEpochRecord:
 
 
 def _encode_target(record: TargetRecord) -> _Encoded:
-    key = ConsumerGroupTargetAssignmentMemberKey(group_id=record.group_id, member_id=record.member_id).encode(0)
-    if record.value is None:
-        return 7, key, None
-    body = ConsumerGroupTargetAssignmentMemberValue(
-        topic_partitions=[
-            TargetTopicPartitions(topic_id=topic_id, partitions=list(partitions))
-            for topic_id, partitions in record.value.items()
-        ]
-    )
-    return 7, key, body.encode(0)
+    key = _member_key(7, record.group_id, record.member_id)
+    value = record.value
+    if value is None:
+        return key, None
+    parts = [_VERSION_0, _compact_size(len(value))]
+    for topic_id, partitions in value.items():
+        parts += (topic_id, _pack_numbers(partitions), _NO_TAGS)
+    parts.append(_NO_TAGS)
+    return key, b"".join(parts)
 
 
 def _decode_target(key: bytes, value: bytes | None) -> TargetRecord:
@@ -194,27 +220,19 @@ def _decode_target(key: bytes, value: bytes | None) -> TargetRecord:
 
 
 def _encode_current(record: CurrentRecord) -> _Encoded:
-    key = ConsumerGroupCurrentMemberAssignmentKey(group_id=record.group_id, member_id=record.member_id).encode(0)
+    key = _member_key(8, record.group_id, record.member_id)
     value = record.value
     if value is None:
-        return 8, key, None
-    body = ConsumerGroupCurrentMemberAssignmentValue(
-        member_epoch=value.epoch,
-        previous_member_epoch=value.previous_epoch,
-        state=value.state,
-        assigned_partitions=_encode_owned(value.owned),
-        partitions_pending_revocation=_encode_owned(value.revoking),
-    )
-    return 8, key, body.encode(0)
-
-
-def _encode_owned(owned: OwnedPartitions) -> list[CurrentTopicPartitions]:
-    return [
-        CurrentTopicPartitions(
-            topic_id=topic_id, partitions=list(partitions), assignment_epochs=list(partitions.values())
-        )
-        for topic_id, partitions in owned.items()
-    ]
+        return key, None
+    parts = [_CURRENT.pack(0, value.epoch, value.previous_epoch, value.state)]
+    for owned in (value.owned, value.revoking):
+        parts.append(_compact_size(len(owned)))
+        for topic_id, partitions in owned.items():
+            epochs = _pack_numbers(partitions.values())
+            # One tagged field, number 0: the epochs.
+            parts += (topic_id, _pack_numbers(partitions), b"\x01\x00", encode_unsigned_varint(len(epochs)), epochs)
+    parts.append(_NO_TAGS)
+    return key, b"".join(parts)
 
 
 def _decode_current(key: bytes, value: bytes | None) -> CurrentRecord:
@@ -247,14 +265,14 @@ def _decode_owned(topics: list[CurrentTopicPartitions], member_epoch: int) -> Ow
 
 
 def _encode_pattern(record: PatternRecord) -> _Encoded:
-    key = ConsumerGroupRegularExpressionKey(group_id=record.group_id, regular_expression=record.pattern).encode(0)
+    key = _member_key(16, record.group_id, record.pattern)
     value = record.value
     if value is None:
-        return 16, key, None
+        return key, None
     body = ConsumerGroupRegularExpressionValue(
         topics=list(value.topics), version=value.version, timestamp=value.timestamp_ms
     )
-    return 16, key, body.encode(0)
+    return key, _VERSION_0 + body.encode(0)
 
 
 def _decode_pattern(key: bytes, value: bytes | None) -> PatternRecord:

@@ -77,12 +77,27 @@ class ConsumerGroup:
         """Topics may have changed since the group's epoch was written. Not in the log: loading begins with a look."""
 
     def copy(self) -> ConsumerGroup:
-        """To try records on: the values are shared, since nobody changes them."""
+        """To try records on. Everything is shared with the original until `unshare` says what a record will change."""
         other = ConsumerGroup.__new__(ConsumerGroup)
         for name in ConsumerGroup.__slots__:
-            value = getattr(self, name)
-            setattr(other, name, dict(value) if type(value) is dict else value)
+            setattr(other, name, getattr(self, name))
         return other
+
+    def unshare(self, kind: type) -> None:
+        """Makes a copy of its own of everything that replaying a record of this kind may change in place."""
+        if kind is SubscriptionRecord:
+            self.members = dict(self.members)
+            self.static_members = dict(self.static_members)
+            self.topic_readers = dict(self.topic_readers)
+            self.pattern_users = dict(self.pattern_users)
+            self.classic_protocols = dict(self.classic_protocols)
+        elif kind is TargetRecord:
+            self.targets = dict(self.targets)
+        elif kind is CurrentRecord:
+            self.current = dict(self.current)
+            self.owners = dict(self.owners)
+        elif kind is PatternRecord:
+            self.patterns = dict(self.patterns)
 
     # -- what follows from it ----------------------------------------------------------------------------------------
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.broker_process import wait_until
@@ -148,6 +150,41 @@ def test_every_input_is_exactly_once_in_the_output(node: Node) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_every_input_is_exactly_once_in_the_output_over_many_rounds(node: Node, seed: int) -> None:
     run_rounds(node, rounds=40, seed=100 + seed, tidelog_flush="ack" if seed % 2 else "os")
+
+
+@pytest.mark.timeout(300)
+def test_a_lane_of_the_topic_sink_goes_on_after_kills_of_the_node(node: Node) -> None:
+    """Its producer stays open from batch to batch, whatever happens to the broker in between."""
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyspark")
+    from tidelog.pipelines.lane_writer import LaneTarget, _Lane
+    from tidelog.pipelines.topic_sink import producer_settings
+
+    node.start()
+    with Connection(node.port) as connection:
+        topic = create_topic(connection, "lane")
+    settings = producer_settings(node.bootstrap, {"log_level": "0", "reconnect.backoff.max.ms": "200"})
+    target = LaneTarget(topic=topic, sink_id=new_name("sink"), batch=0, settings=settings, transaction_timeout_s=60)
+    lane = _Lane(target, 0)
+    for batch in range(3):
+        # What hangs, hangs in C and cannot be interrupted: hence a thread.
+        writing = threading.Thread(target=write_batch, args=(lane, batch), daemon=True)
+        writing.start()
+        writing.join(90)
+        assert not writing.is_alive(), f"batch {batch} hangs"
+        assert lane.marker == batch + 1
+        node.kill()
+        node.start()
+    with Connection(node.port) as connection:
+        assert read(connection, topic) == [b"0", b"1", b"2"]
+        assert committed_offset(connection, target.sink_id, topic, stable=True) == (0, 3)
+    lane.close()
+
+
+def write_batch(lane: Any, batch: int) -> None:
+    lane.begin(batch)
+    lane.producer.produce(lane.target.topic, b"%d" % batch, partition=0)
+    lane.commit(batch)
 
 
 @pytest.mark.parametrize("version", [3, 5], ids=["older flow", "version 2"])

@@ -183,6 +183,9 @@ def producer_settings(bootstrap: str, options: Mapping[str, str] | None = None) 
             "linger.ms": "20",
             "queue.buffering.max.messages": "200000",
             "queue.buffering.max.kbytes": "262144",
+            # Otherwise librdkafka forgets its brokers when none answers, but not who coordinates a group, and waits
+            # for that one without end when the batch marker is sent (librdkafka issues 5511 and 5456).
+            "metadata.recovery.strategy": "none",
             **(options or {}),
         },
     )

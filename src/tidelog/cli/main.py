@@ -31,6 +31,10 @@ NOUNS: dict[str, tuple[str, str]] = {
     "log": ("tidelog.cli.log", "dump and verify log segments offline"),
     "bench": ("tidelog.cli.bench", "measure a broker: throughput and latency"),
     "pipeline": ("tidelog.cli.pipeline", "run pipelines of SQL and Python steps on Spark"),
+    "archive": ("tidelog.cli.archive", "write topics to a table (Parquet, Delta, Iceberg)"),
+    "replay": ("tidelog.cli.replay", "write an archive back to a topic"),
+    "audit": ("tidelog.cli.audit", "compare a topic with its archive"),
+    "compact": ("tidelog.cli.compact", "merge the small files of a table"),
     "demo": ("tidelog.cli.demo", "a node, a topic and a pipeline on Spark, counted and shown"),
 }
 """Noun -> the module that implements it and its line in `tidelog --help`."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tidelog.pipelines.spec.model import Pipeline
 
 STOP_SECONDS_MAX = 120.0
-METRICS_VARIABLE = "TIDELOG_PIPELINE_METRICS"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,20 +45,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             metavar="HOST:PORT",
             help=f"wins over the file (else {BOOTSTRAP_VARIABLE}, {BOOTSTRAP_DEFAULT})",
         )
-        verb.add_argument(
-            "--master", metavar="URL", help="local[N], spark://, yarn, k8s:// or sc://; wins over the file"
-        )
-    run.add_argument(
-        "--metrics-listen", metavar="HOST:PORT", help="serve Prometheus metrics there (127.0.0.1 when only a port)"
-    )
-    run.add_argument("-q", "--quiet", action="store_true", help="only say what goes wrong")
+    add_run_arguments(run)
+    plan.add_argument("--master", metavar="URL", help="local[N], spark://, yarn, k8s:// or sc://; wins over the file")
     stop.add_argument(
         "--timeout", type=float, default=STOP_SECONDS_MAX, metavar="S", help="how long to wait (default 120)"
     )
-    for verb in (validate, plan, run, status, stop):
-        verb.add_argument(
-            "--json", action="store_true", help="for programs" + (" (a line per event)" if verb is run else "")
-        )
+    for verb in (validate, plan, status, stop):
+        verb.add_argument("--json", action="store_true", help="for programs")
 
 
 def _add_verb(
@@ -114,38 +106,8 @@ def run_plan(args: argparse.Namespace) -> int:
 
 
 def run_run(args: argparse.Namespace) -> int:
-    from tidelog.cli.pipeline_view import make_view
-    from tidelog.pipelines.run.metrics import MetricsServer
-    from tidelog.pipelines.run.runner import PipelineRun
-
     pipeline = load(args.file)
-    view = make_view(pipeline, as_json=args.json, quiet=args.quiet)
-    with explained():
-        run = PipelineRun(
-            pipeline,
-            bootstrap=bootstrap_of(args, pipeline),
-            master=args.master,
-            report=view.report,
-            show_rows=view.show_rows,
-        )
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: run.stop.set())
-        view.watch(run.statuses)
-        listen = args.metrics_listen or os.environ.get(METRICS_VARIABLE)
-        server = MetricsServer(listen, pipeline.name, run.statuses) if listen else None
-        if server is not None:
-            view.report(f"metrics on port {server.port}")
-        try:
-            with view:
-                well = run.run(view.tick)
-        finally:
-            if server is not None:
-                server.stop()
-    view.finish(well)
-    if well:
-        return 0
-    failed = [status for status in run.statuses if status.state == "failed"]
-    raise CommandError(failed[0].error if len(failed) == 1 else f"{len(failed)} queries failed: {failed[0].error}")
+    return run_with_view(args, pipeline, bootstrap_of(args, pipeline))
 
 
 def run_status(args: argparse.Namespace) -> int:
@@ -192,6 +154,46 @@ def run_stop(args: argparse.Namespace) -> int:
 
 
 # -- shared with the jobs --------------------------------------------------------------------------------------------
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """What every command that runs queries has."""
+    parser.add_argument("--master", metavar="URL", help="local[N], spark://, yarn, k8s:// or sc://")
+    parser.add_argument(
+        "--metrics-listen", metavar="HOST:PORT", help="serve Prometheus metrics there (127.0.0.1 when only a port)"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="only say what goes wrong")
+    parser.add_argument("--json", action="store_true", help="for programs (a line per event)")
+
+
+def run_with_view(args: argparse.Namespace, pipeline: Pipeline, bootstrap: str) -> int:
+    """Runs a pipeline in this process until it ends, someone stops it, or nothing of it is left."""
+    from tidelog.cli.pipeline_view import make_view
+    from tidelog.pipelines.run.metrics import MetricsServer
+    from tidelog.pipelines.run.runner import PipelineRun
+
+    view = make_view(pipeline, as_json=args.json, quiet=args.quiet)
+    with explained():
+        run = PipelineRun(
+            pipeline, bootstrap=bootstrap, master=args.master, report=view.report, show_rows=view.show_rows
+        )
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: run.stop.set())
+        view.watch(run.statuses)
+        server = MetricsServer(args.metrics_listen, pipeline.name, run.statuses) if args.metrics_listen else None
+        if server is not None:
+            view.report(f"metrics on port {server.port}")
+        try:
+            with view:
+                well = run.run(view.tick)
+        finally:
+            if server is not None:
+                server.stop()
+    view.finish(well)
+    if well:
+        return 0
+    failed = [status for status in run.statuses if status.state == "failed"]
+    raise CommandError(failed[0].error if len(failed) == 1 else f"{len(failed)} queries failed: {failed[0].error}")
 
 
 def load(path: Path) -> Pipeline:

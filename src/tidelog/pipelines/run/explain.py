@@ -33,14 +33,14 @@ def explain_frame_error(pipeline: Pipeline, relation: Relation, error: Exception
     if not line and isinstance(relation, SqlStep):
         where = relation.sql_line + _line_in_sql(relation.sql, error)
         where = where if relation.line else 0
-    elif not line and isinstance(relation, TopicSource | FilesSource) and relation.schema_line and _is_parse(error):
-        where = relation.schema_line
+    elif not line and isinstance(relation, TopicSource | FilesSource) and _is_about_schema(error):
+        where = relation.schema_line or where
     text = f"{kind} {relation.name}: {explain_analysis(error)}"
     return PipelineError(f"{place_of(pipeline, where)}: {text}")
 
 
-def _is_parse(error: Exception) -> bool:
-    return type(error).__name__ == "ParseException"
+def _is_about_schema(error: Exception) -> bool:
+    return type(error).__name__ == "ParseException" or " schema " in str(error)
 
 
 def _line_in_sql(sql: str, error: Exception) -> int:
@@ -82,6 +82,7 @@ def first_line(error: BaseException | str) -> str:
     text = error if isinstance(error, str) else str(error)
     for line in text.splitlines():
         cleaned = re.sub(r"^(?:[\w.$]+(?:Exception|Error): )+", "", line.strip())
+        cleaned = re.sub(r"(^|: )\[[A-Z_]+(?:\.[A-Z_]+)*\] ", r"\1", cleaned)
         cleaned = re.sub(r"\s*SQLSTATE: \w+.*$", "", cleaned)
         if cleaned:
             return cleaned[:_LINE_CHARACTERS_MAX].rstrip(";. ")
@@ -107,6 +108,7 @@ _LOST_DATA = re.compile(
     r"|partitions? .* (?:was|were) deleted"
     r"|Partitions? .* (?:gone|lost|missing)|offset was changed from|Cannot fetch offset)"
 )
+_LOSS_REASON = re.compile(r"^Reason: (.*)$", re.MULTILINE)
 _AWAY = re.compile(
     r"(Timed out waiting for a node assignment|Timeout of \d+ms expired|TimeoutException|DisconnectException"
     r"|_TRANSPORT|_ALL_BROKERS_DOWN|_TIMED_OUT|Broker transport failure|brokers? (?:are )?down|Connection refused"
@@ -114,7 +116,7 @@ _AWAY = re.compile(
 )
 _DISK = re.compile(r"(No space left on device|ENOSPC|Disk quota exceeded)")
 _STATE = re.compile(r"\[((?:STATE_STORE|STREAMING_STATEFUL|STATE_SCHEMA|INVALID_STREAMING)\w*(?:\.\w+)*)\]([^\n]*)")
-_PARSE = re.compile(r"([^\n]*(?:cannot be parsed|is no (?:JSON|Avro|Protobuf|CSV))[^\n]*)")
+_PARSE = re.compile(r"(bad record in topic [^\n]*)")
 
 
 def explain_query_failure(pipeline: Pipeline, sink: Sink, error: BaseException, bootstrap: str) -> Failure:
@@ -164,12 +166,14 @@ def _explain_rule(pipeline: Pipeline, relation_name: str, rule_name: str, row: s
 
 
 def _explain_loss(text: str) -> str:
+    reason = _LOSS_REASON.search(text)
     pattern = _LOST_DATA if _LOST_DATA.search(text) else _LOST_TOPIC
+    what = reason[1] if reason else first_line(_line_with(text, pattern))
     advice = (
         "records were deleted before they were read (or the topic is gone); the query stands still so that nobody "
         "overlooks it; `on-data-loss: continue` in the source goes on with what is left"
     )
-    return f"{first_line(_line_with(text, pattern))}: {advice}"
+    return f"{what}: {advice}"
 
 
 def _line_with(text: str, pattern: re.Pattern[str]) -> str:

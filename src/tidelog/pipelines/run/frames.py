@@ -44,6 +44,7 @@ class FrameBuilder:
         self._client = {"kafka.isolation.level": "read_committed"}
         self._client |= {f"kafka.{name}": value for name, value in pipeline.client.items()}
         self._shipped: set[str] = set()
+        _silence_stacks()
 
     def build(self, sink: Sink) -> DataFrame:
         """What the sink takes; PipelineError names the file, the line and what is wrong there."""
@@ -201,3 +202,11 @@ class FrameBuilder:
         reason = functions.when(~met, functions.lit(f"rule {rule.name} of {relation.name}: {rule.expect}"))
         options = dict(self._pipeline.client)
         return divert(frame, reason, topic=relation.dead_letters, bootstrap=self._bootstrap, options=options)
+
+
+def _silence_stacks() -> None:
+    """PySpark logs errors of the analysis and of batches with their whole stack; here they are told in one line."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):
+        PySparkLogger.getLogger(name).disabled = True

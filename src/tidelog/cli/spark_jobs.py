@@ -1,0 +1,25 @@
+"""The session of a built-in job: with the jars that its table needs, ended with the job."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextlib.contextmanager
+def job_session(name: str, path: str, master: str | None) -> Iterator[SparkSession]:
+    """A session for a table; what format it has is seen from its files, or all are loaded when they are far away."""
+    from tidelog.pipelines.jobs.table_formats import local_format
+    from tidelog.pipelines.session import session
+
+    found = local_format(path)
+    tables = ("delta", "iceberg") if found is None else (found,) if found != "parquet" else ()
+    spark = session(master, app=f"tidelog {name}", tables=tables)
+    try:
+        yield spark
+    finally:
+        spark.stop()

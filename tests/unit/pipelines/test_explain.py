@@ -1,0 +1,72 @@
+"""One line for what Spark, Kafka's client and the system throw, and whether another attempt can help."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.run.explain import RULE_MARK, explain_query_failure, first_line, is_reachable
+from tidelog.pipelines.spec.model import Pipeline
+from tidelog.pipelines.spec.read import read_pipeline
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Pipeline:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "sources:\n"
+        "  a: {topic: t, value: bytes, rules: [{name: small, expect: offset < 5}]}\n"
+        "sinks:\n"
+        "  s: {from: a, topic: u}\n"
+    )
+    return read_pipeline(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("java.io.IOException: No space left on device\n\tat x", "other", "line 4: sink s: a disk is full: "),
+        (f"[USER_RAISED_EXCEPTION] {RULE_MARK}a|small|{{\"offset\":7}} SQLSTATE: P0001", "fatal",
+         "line 2: rule small (offset < 5) is not met by {\"offset\":7}; correct the data, or let the rule drop"),
+        ("[STREAM_FAILED] Query terminated: Timed out waiting for a node assignment. Call: describeTopics",
+         "unreachable", f"line 4: sink s: no broker answers at {NOBODY}; nothing was lost"),
+        ("x\norg.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this "
+         "topic-partition.", "fatal", "line 4: sink s: This server does not host this topic-partition: records were"),
+        ("[STREAM_FAILED] oh\nCaused by: java.lang.RuntimeException: outer\nCaused by: java.lang.Error: the cause",
+         "other", "line 4: sink s: the cause"),
+        ("[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match. SQLSTATE: 42K06", "fatal",
+         "line 4: sink s: Provided key schema does not match; the checkpoint cannot follow"),
+        ("bad record in topic t, partition 1, offset 12: value: not JSON", "fatal",
+         "line 4: sink s: bad record in topic t, partition 1, offset 12: value: not JSON"),
+    ],
+)  # fmt: skip
+def test_failures_of_queries(pipeline: Pipeline, text: str, kind: str, expected: str) -> None:
+    failure = explain_query_failure(pipeline, pipeline.sinks["s"], RuntimeError(text), NOBODY)
+    assert failure.kind == kind
+    assert failure.text.startswith(f"{pipeline.path} {expected}")
+    assert "\n" not in failure.text
+
+
+def test_what_we_raise_ourselves_is_final(pipeline: Pipeline) -> None:
+    failure = explain_query_failure(
+        pipeline, pipeline.sinks["s"], PipelineError("topic u has other partitions"), NOBODY
+    )
+    assert (failure.kind, failure.text.partition(": sink s: ")[2]) == ("fatal", "topic u has other partitions")
+
+
+def test_first_line_leaves_decoration_out() -> None:
+    assert first_line("\n  java.lang.IllegalStateException: it broke. SQLSTATE: 12345\n at x") == "it broke"
+    assert first_line("") == "no details"
+    assert len(first_line("x" * 10_000)) == 500
+
+
+def test_whether_a_broker_is_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert is_reachable(f"{NOBODY},127.0.0.1:{server.getsockname()[1]}")
+    assert not is_reachable(NOBODY)
+    assert not is_reachable("nonsense")

@@ -1,0 +1,229 @@
+"""What people and machines get wrong: one clear line each, nothing lost, a retry where it can help."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from tests.pipelines.files.bench import Bench, nothing
+
+from tidelog.pipelines.errors import PipelineError
+from tidelog.testing.broker import Broker
+
+WriteFile = Callable[[str], Path]
+
+CONSOLE = """\
+sources:
+  orders:
+    topic: {topic}
+    schema: id BIGINT, amount DOUBLE
+    {extra}
+steps:
+  good:
+    sql: |
+      SELECT value.id,
+             value.amount
+      FROM orders
+sinks:
+  eyes: {{from: good, console: true, rows: 1000}}
+"""
+
+
+def refused(bench: Bench, path: Path) -> str:
+    """What is said about a pipeline that is not even started."""
+    with pytest.raises(PipelineError) as caught:
+        bench.run(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path} ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("value.amount", "value.amout", "line 10: step good: unknown field amout; there is id, amount"),
+        ("value.amount", "price", "line 10: step good: unknown column price; there is"),
+        ("FROM orders", "FROM orders WHERE value.id >", "line 11: step good: SQL syntax error at end of input"),
+        ("value.amount", "nonsense(1)", "line 10: step good: unknown function nonsense"),
+        ("id BIGINT, amount", "id BIGNUMBER, amount", "line 4: source orders: "),
+        ("sql: |\n", "watermark: {column: at, delay: 1s}\n    sql: |\n", "line 8: step good: unknown column at;"),
+        ("sql: |\n", "rules: [{expect: amout > 1}]\n    sql: |\n", "line 8: step good: unknown column amout; there is"),
+        ("    sql: |\n      SELECT value.id,\n             value.amount\n      FROM orders\n",
+         "    from: orders\n    python: no_such_module:f\n", "line 7: step good: No module named 'no_such_module'"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_file_have_their_line(
+    bench: Bench, write_file: WriteFile, old: str, new: str, expected: str
+) -> None:
+    text = CONSOLE.format(topic=bench.topic(), extra="")
+    assert old in text
+    assert refused(bench, write_file(text.replace(old, new, 1))).startswith(expected)
+
+
+def test_a_missing_topic_is_named(bench: Bench, write_file: WriteFile) -> None:
+    assert refused(bench, write_file(CONSOLE.format(topic="never-made", extra=""))).startswith(
+        "line 2: source orders: topic never-made does not exist"
+    )
+    text = CONSOLE.format(topic=bench.topic(), extra="") + "  out: {from: good, topic: never-made-either}\n"
+    assert refused(bench, write_file(text)).startswith("line 14: sink out: topic never-made-either does not exist")
+
+
+def test_a_broker_that_is_not_there_is_named(bench: Bench, write_file: WriteFile) -> None:
+    path = write_file(CONSOLE.format(topic="t", extra=""))
+    run = bench.make_run(path)
+    run._bootstrap = "127.0.0.1:1"
+    with pytest.raises(PipelineError, match=r"line 2: source orders: no broker answers at 127\.0\.0\.1:1"):
+        run.run()
+
+
+def test_a_poison_record_and_a_broken_rule_stop_their_query_only(bench: Bench, write_file: WriteFile) -> None:
+    topic, letters = bench.topic(partitions=1), bench.topic("letters", partitions=1)
+    bench.put(topic, {"id": 1, "amount": 1.0}, b"{broken", {"id": 2, "amount": "a text"}, {"id": 3, "amount": 900.0})
+    path = write_file(
+        f"""\
+        sources:
+          strict: {{topic: {topic}, schema: "id BIGINT, amount DOUBLE", on-invalid: stop}}
+          lenient:
+            topic: {topic}
+            schema: id BIGINT, amount DOUBLE
+            dead-letters: {letters}
+        steps:
+          checked:
+            sql: SELECT value.* FROM lenient
+            rules:
+              - name: small
+                expect: amount < 100
+        sinks:
+          poisoned: {{from: strict, console: true}}
+          ruled: {{from: checked, console: true}}
+          fine: {{from: lenient, console: true}}
+        """
+    )
+    poisoned, ruled, fine = bench.run(path)
+    assert (poisoned.state, poisoned.restarts) == ("failed", 0)
+    assert f"bad record in topic {topic}, partition 0, offset 1: value: not JSON" in poisoned.error
+    assert ruled.state == "failed"
+    assert ruled.error.startswith(f"{path} line 12: rule small (amount < 100) is not met by ")
+    assert '"amount":900.0' in ruled.error
+    assert (fine.state, fine.rows_in, fine.rows_out) == ("done", 4, 2)
+    assert len(bench.lines) == 2, bench.lines
+    # A field of another type is no less poison than broken JSON; each is sent once, with its reason and its place.
+    sent = [dict(record.headers()) for record in bench.records(letters)]
+    assert sorted(headers["tidelog.dead-letter.offset"] for headers in sent) == [b"1", b"2"]
+
+
+def test_a_truncated_topic_stops_the_query_unless_allowed(bench: Bench, write_file: WriteFile) -> None:
+    topic = bench.topic(partitions=1)
+    text = CONSOLE.format(topic=topic, extra="")
+    bench.put(topic, *({"id": number, "amount": 1.0} for number in range(10)))
+    path = write_file(text)
+    assert bench.run(path)[0].state == "done"
+    bench.put(topic, *({"id": number, "amount": 1.0} for number in range(10, 20)))
+    admin = AdminClient({"bootstrap.servers": bench.bootstrap})
+    admin.delete_records([TopicPartition(topic, 0, 15)])[TopicPartition(topic, 0)].result()
+    (status,) = bench.run(path)
+    assert (status.state, status.restarts) == ("failed", 0)
+    assert f"{path} line 13: sink eyes: " in status.error
+    assert topic in status.error
+    assert "`on-data-loss: continue` in the source goes on with what is left" in status.error
+    bench.rows.clear()
+    (status,) = bench.run(write_file(CONSOLE.format(topic=topic, extra="on-data-loss: continue")))
+    assert status.state == "done"
+    assert sorted(row[0] for row in bench.rows) == [15, 16, 17, 18, 19]
+
+
+def test_a_topic_that_is_deleted_under_a_running_query_stops_it(bench: Bench, write_file: WriteFile) -> None:
+    topic = bench.topic(partitions=1)
+    bench.put(topic, *({"id": number, "amount": 1.0} for number in range(10)))
+    text = CONSOLE.format(topic=topic, extra="") + "trigger: 100ms\nrestart: {attempts: 2, delay: 10ms}\n"
+    admin = AdminClient({"bootstrap.servers": bench.bootstrap})
+
+    def delete() -> None:
+        admin.delete_topics([topic])[topic].result()
+
+    run = bench.run_until(
+        write_file(text),
+        (lambda statuses: statuses[0].rows_in == 10, delete),
+        (lambda statuses: statuses[0].state in ("failed", "waiting"), nothing),
+    )
+    assert topic in run.statuses[0].error or "this topic-partition" in run.statuses[0].error
+
+
+def test_a_changed_pipeline_is_refused_before_data_is_touched(bench: Bench, write_file: WriteFile) -> None:
+    topic = bench.topic(partitions=1)
+    bench.put(topic, {"id": 1, "amount": 5.0})
+    text = CONSOLE.format(topic=topic, extra="").replace("eyes: {from: good,", "eyes: {from: total, mode: update,")
+    text = text.replace("sinks:\n", "  total:\n    sql: SELECT sum(amount) AS total FROM good\nsinks:\n")
+    assert bench.run(write_file(text))[0].state == "done"
+    bench.rows.clear()
+    refusal = refused(bench, write_file(text.replace("sum(amount)", "max(amount)")))
+    assert refusal.startswith("line 12: sink eyes cannot go on from its checkpoint: step total keeps state")
+    assert bench.rows == []
+    # A filter keeps no state: the same checkpoint goes on.
+    bench.put(topic, {"id": 2, "amount": 7.0}, {"id": 3, "amount": -1.0})
+    assert bench.run(write_file(text.replace("FROM orders", "FROM orders WHERE value.amount > 0")))[0].state == "done"
+    assert [row[0] for row in bench.rows] == [12.0]
+
+
+def test_a_broker_that_is_away_is_waited_for(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
+    with Broker(data=tmp_path / "data") as broker:
+        away = Bench(bench.spark, broker, tmp_path)
+        topic = away.topic(partitions=1)
+        away.put(topic, {"id": 1, "amount": 1.0})
+        impatient = "options: {kafka.default.api.timeout.ms: 2000, kafka.request.timeout.ms: 1000}"
+        text = CONSOLE.format(topic=topic, extra=impatient)
+        text += "trigger: 100ms\nrestart: {attempts: 0, delay: 100ms, delay-max: 500ms}\n"
+
+        def come_back() -> None:
+            broker.start()
+            away.put(topic, {"id": 2, "amount": 2.0})
+
+        run = away.run_until(
+            write_file(text),
+            (lambda statuses: statuses[0].rows_in == 1, broker.stop),
+            (lambda statuses: statuses[0].state == "waiting", come_back),
+            (lambda statuses: statuses[0].rows_in == 2, nothing),
+        )
+        assert run.statuses[0].restarts > 0
+        assert sorted(row[0] for row in away.rows) == [1, 2]
+        assert f"no broker answers at {broker.bootstrap_servers}" in away.lines[0]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small file system can only be mounted by root")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_full_disk_is_told_and_the_query_goes_on_when_there_is_room(
+    bench: Bench, write_file: WriteFile, small_disk: Path
+) -> None:
+    topic = bench.topic(partitions=1)
+    bench.put(topic, *(os.urandom(4096) for _ in range(100)))
+    path = write_file(
+        f"""\
+        trigger: 100ms
+        restart: {{attempts: 1000, delay: 100ms, delay-max: 500ms}}
+        sources: {{records: {{topic: {topic}, value: bytes}}}}
+        sinks: {{table: {{from: records, table: {small_disk}/table}}}}
+        """
+    )
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(1_800_000))
+    run = bench.run_until(
+        path,
+        (lambda statuses: "a disk is full" in statuses[0].error, ballast.unlink),
+        (lambda statuses: statuses[0].rows_in >= 100 and statuses[0].state == "running", nothing),
+    )
+    assert run.statuses[0].restarts > 0
+    assert bench.spark.read.parquet(f"{small_disk}/table").selectExpr("count(DISTINCT offset)").collect()[0][0] == 100

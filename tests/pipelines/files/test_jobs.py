@@ -1,0 +1,143 @@
+"""Archive, audit, replay and compact on a real node and real tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from tests.pipelines.files.bench import Bench
+
+from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.jobs.archive import Archive, archive_pipeline
+from tidelog.pipelines.jobs.audit import audit
+from tidelog.pipelines.jobs.compact import compact
+from tidelog.pipelines.jobs.replay import Replay, replay
+from tidelog.pipelines.run.runner import PipelineRun
+
+HEADERS = [("origin", b"test"), ("empty", b""), ("none", None)]
+
+
+def fill(bench: Bench, topic: str, numbers: range) -> None:
+    """Records of 5 keys, some without a value, with headers and timestamps a second apart."""
+    producer = Producer({"bootstrap.servers": bench.bootstrap, "partitioner": "murmur2_random"})
+    for number in numbers:
+        value = None if number % 10 == 9 else f"value {number}".encode()
+        key = None if number % 7 == 6 else f"key {number % 5}".encode()
+        producer.produce(topic, value, key, timestamp=1_794_816_000_000 + number * 1000, headers=HEADERS[: number % 4])
+    assert producer.flush(30) == 0
+
+
+def archive(bench: Bench, topic: str, path: Path) -> int:
+    run = PipelineRun(
+        archive_pipeline(Archive(topics=[topic], path=str(path))),
+        bootstrap=bench.bootstrap,
+        report=bench.lines.append,
+        show_rows=lambda *_: None,
+        spark=bench.spark,
+    )
+    assert run.run(), bench.lines
+    return run.statuses[0].rows_in
+
+
+def contents(records: list[Any]) -> dict[bytes | None, list[Any]]:
+    """Value, headers and timestamp of each record, in order for each key."""
+    found: dict[bytes | None, list[Any]] = {}
+    for record in records:
+        found.setdefault(record.key(), []).append((record.value(), record.headers(), record.timestamp()[1]))
+    return found
+
+
+def test_archive_audit_replay_and_compact(bench: Bench, tmp_path: Path) -> None:
+    topic, table = bench.topic(partitions=3), tmp_path / "archive"
+    fill(bench, topic, range(60))
+    assert archive(bench, topic, table) == 60
+    fill(bench, topic, range(60, 100))
+    behind = audit(bench.spark, topic, str(table), bootstrap=bench.bootstrap)
+    assert not behind.is_same
+    assert sum(partition.behind for partition in behind.partitions) == 40
+    assert all(partition.is_same for partition in behind.partitions)
+
+    assert archive(bench, topic, table) == 40, "the archive did not resume where it was"
+    same = audit(bench.spark, topic, str(table), bootstrap=bench.bootstrap)
+    assert same.is_same
+    assert [partition.verdict for partition in same.partitions] == ["same"] * 3
+    assert sum(partition.table.rows for partition in same.partitions) == 100
+    assert (table / f"topic={topic}" / "date=2026-11-16").is_dir()
+
+    files = len(list(table.rglob("*.parquet")))
+    compacted = compact(bench.spark, str(table))
+    assert (compacted.files_removed, compacted.files_added) == (files, 1)
+    assert len([path for path in table.rglob("*.parquet") if "_tidelog" not in path.parts]) == 1
+    assert compact(bench.spark, str(table)).files_removed == 0
+    assert audit(bench.spark, topic, str(table), bootstrap=bench.bootstrap).is_same
+
+    target = bench.topic("target", partitions=2)
+    steps: list[int] = []
+    request = Replay(path=str(table), topic=target, rate=25)
+    done = replay(bench.spark, request, bootstrap=bench.bootstrap, progress=lambda rows, _total: steps.append(rows))
+    assert (done.rows, done.complete, done.resumed) == (100, True, False)
+    assert steps[-1] == 100
+    assert len(steps) == 2
+    keyed = contents(bench.records(topic, 3))
+    replayed = contents(bench.records(target, 2))
+    # Records without a key have no order among partitions to keep.
+    assert sorted(map(repr, keyed.pop(None))) == sorted(map(repr, replayed.pop(None)))
+    assert replayed == keyed
+
+
+def test_an_audit_lists_what_differs(bench: Bench, tmp_path: Path) -> None:
+    topic, table = bench.topic(partitions=1), tmp_path / "archive"
+    fill(bench, topic, range(20))
+    archive(bench, topic, table)
+    damaged = tmp_path / "damaged"
+    rows = bench.spark.read.parquet(str(table))
+    rest = ["headers", "topic", "partition"]
+    other = "IF(offset = 5, CAST('other' AS BINARY), value) AS value"
+    changed = rows.where("offset <> 3").selectExpr("key", other, *rest, "offset", "timestamp")
+    again = changed.where("offset = 8")
+    ahead = changed.where("offset = 7").selectExpr("key", "value", *rest, "77L AS offset", "timestamp")
+    changed.union(again).union(ahead).coalesce(1).write.parquet(str(damaged))
+    found = audit(bench.spark, topic, str(damaged), bootstrap=bench.bootstrap)
+    assert not found.is_same
+    assert [(difference.offset, difference.what) for difference in found.differences] == [
+        (3, "missing in the table"),
+        (5, "other content"),
+        (8, "2 times in the table"),
+        (77, "in the table, not in the log"),
+    ]
+    assert found.as_document()["partitions"][0]["verdict"] == "DIFFERENT"
+
+
+def test_a_replay_of_a_time_range_goes_on_where_it_was_interrupted(bench: Bench, tmp_path: Path) -> None:
+    import threading
+
+    topic, table, target = bench.topic(partitions=2), tmp_path / "archive", bench.topic("target", partitions=1)
+    fill(bench, topic, range(40))
+    archive(bench, topic, table)
+    start = 1_794_816_000_000
+    request = Replay(path=str(table), topic=target, from_ms=start + 10_000, until_ms=start + 30_000, rate=5)
+    stop = threading.Event()
+    first = replay(bench.spark, request, bootstrap=bench.bootstrap, progress=lambda *_: stop.set(), stop=stop)
+    assert not first.complete
+    assert 0 < first.rows < 20
+    with pytest.raises(PipelineError, match="with other arguments was interrupted"):
+        replay(bench.spark, Replay(path=str(table), topic=target), bootstrap=bench.bootstrap)
+    second = replay(bench.spark, request, bootstrap=bench.bootstrap)
+    assert (second.resumed, second.complete, second.rows) == (True, True, 20)
+    times = sorted(record.timestamp()[1] for record in bench.records(target))
+    assert times == [start + number * 1000 for number in range(10, 30)]
+
+
+def test_jobs_say_what_does_not_fit(bench: Bench, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="does not exist; `tidelog archive TOPIC --to"):
+        audit(bench.spark, bench.topic(), str(tmp_path / "nothing"), bootstrap=bench.bootstrap)
+    bench.spark.range(3).write.parquet(str(tmp_path / "other"))
+    with pytest.raises(PipelineError, match="is no archive of a topic: it has no column key, value"):
+        replay(bench.spark, Replay(path=str(tmp_path / "other"), topic="t"), bootstrap=bench.bootstrap)
+    archive_pipeline(Archive(topics=["a", "b"], path=str(tmp_path / "two")))
+    with pytest.raises(PipelineError, match="is an archive of b too; name it as well"):
+        archive_pipeline(Archive(topics=["a"], path=str(tmp_path / "two")))
+    with pytest.raises(PipelineError, match="is a table of a catalog; say with --checkpoint"):
+        archive_pipeline(Archive(topics=["a"], path="lake.orders", format="iceberg"))

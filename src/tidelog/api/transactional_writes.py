@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidelog.api.context import RequestContext
+from tidelog.api.context import RequestContext, Services
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.records.batch import (
@@ -96,19 +96,20 @@ def check_produce(
     request = AddPartitions(transactional_id, producer_id, producer_epoch, frozenset(asked))
     if not adds and not transactions.settings.verifies_partitions:
         return {}
-    answer = check_write(transactions, request, adds=adds)
+    answer = check_write(context.services, request, adds=adds)
     if isinstance(answer, Coroutine):
         return _translate_later(answer, version)
     return _translate(answer, version)
 
 
 def check_write(
-    transactions: TransactionCoordinator, request: AddPartitions, *, adds: bool
+    services: Services, request: AddPartitions, *, adds: bool
 ) -> Mapping[TopicPartition, ErrorCode] | Coroutine[Any, Any, Mapping[TopicPartition, ErrorCode]]:
     """A code per partition, as the coordinator gives it; a coroutine of them when that takes time.
 
     Whoever gets NONE has to write at once: later the transaction may be another.
     """
+    transactions = services.transactions
     try:
         if adds:
             error, commit = transactions.submit_partitions(request)
@@ -118,7 +119,18 @@ def check_write(
                 return dict.fromkeys(request.partitions, error)
         return transactions.verify_partitions(request)
     except BrokerError as error:
+        if error.code is ErrorCode.NOT_COORDINATOR:
+            return _ask_coordinator(services, request, adds=adds)
         return dict.fromkeys(request.partitions, error.code)
+
+
+async def _ask_coordinator(
+    services: Services, request: AddPartitions, *, adds: bool
+) -> Mapping[TopicPartition, ErrorCode]:
+    """The same of a coordinator on another node: AddPartitionsToTxn as nodes use it among themselves."""
+    from tidelog.api.remote_transactions import ask_coordinator
+
+    return await ask_coordinator(services, request, adds=adds)
 
 
 async def _add(

@@ -82,6 +82,7 @@ def run_local(nodes: int, data: Path, host: str, port: int, *, first_id: int = 1
 
     started_s = time.monotonic()
     cluster = LocalCluster(nodes=nodes, data=data, host=host, port=port, first_id=first_id, arguments=arguments)
+    cluster.catch_signals()
     cluster.start()
     took_ms = (time.monotonic() - started_s) * 1000
     print(

@@ -106,8 +106,6 @@ class LocalCluster:
         """Returns when every node is ready; CommandError, with all of them stopped, when one is not."""
         self._data.mkdir(parents=True, exist_ok=True)
         (self._data / PLAN_FILE).write_text(json.dumps({"host": self._host, "ports": self.ports}))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
         try:
             for node in self._nodes:
                 node.start()
@@ -125,17 +123,39 @@ class LocalCluster:
                 if node.process is not None:
                     node.process.kill()
 
+    def catch_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
     def watch(self) -> None:
+        """Until a signal comes."""
         while not self._signals:
             time.sleep(POLL_SECONDS)
             for node in self._nodes:
                 node.maybe_restart()
+
+    def send_signal(self, node_id: int, number: int) -> None:
+        """To one node, for those who try what happens then."""
+        node = next(node for node in self._nodes if node.node_id == node_id)
+        assert node.process is not None, "the node was started"
+        node.process.send_signal(number)
+        if number == signal.SIGKILL:
+            node.process.wait()
+
+    def start_again(self, node_id: int) -> None:
+        """A node that ended; returns when it is ready."""
+        node = next(node for node in self._nodes if node.node_id == node_id)
+        if node.process is not None and node.process.stdout is not None:
+            node.process.stdout.close()
+        node.start()
+        node.read_ready_line(time.monotonic() + READY_SECONDS_MAX)
 
     def stop(self) -> int:
         """All of them at once; those that do not end in time are killed."""
         living = [node.process for node in self._nodes if node.process is not None and node.process.poll() is None]
         for process in living:
             process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGCONT)
         deadline_s = time.monotonic() + STOP_SECONDS_MAX
         failed = 0
         for process in living:

@@ -33,7 +33,8 @@ class ControllerChannel:
     def __init__(self, controller: Controller, pool: RpcPool, answer_here: AnswerHere) -> None:
         self._controller = controller
         self._node_id = controller.config.node_id
-        self._pool = pool
+        self.pool = pool
+        """The connections to all other nodes."""
         self._answer_here = answer_here
 
     async def call(
@@ -81,7 +82,7 @@ class ControllerChannel:
                 if leader_id == self._node_id:
                     response = await here()
                 else:
-                    response = await there(self._pool.client(leader_id, purpose), left_s)
+                    response = await there(self.pool.client(leader_id, purpose), left_s)
                 if not is_refused(response):
                     return response
                 failure = f"node {leader_id} is not the active controller"

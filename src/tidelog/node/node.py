@@ -46,11 +46,13 @@ from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import LagSample, NodeMetrics
+from tidelog.transactions.cluster_markers import ClusterMarkers
 from tidelog.transactions.coordinator import TransactionCoordinator
 from tidelog.transactions.markers import LocalMarkers
 
 if TYPE_CHECKING:
     from tidelog.gateways.http.admin import AdminServer, Health
+    from tidelog.metadata.image import MetadataImage
     from tidelog.protocol.message import Message
     from tidelog.raft.core.members import MemberSet
 
@@ -97,6 +99,17 @@ class Node:
     @property
     def partition_count(self) -> int:
         return 0 if self._table is None else len(self._table)
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this node decides for the cluster."""
+        return self._cluster is not None and self._cluster.runner.is_active
+
+    @property
+    def metadata(self) -> MetadataImage:
+        """The cluster as this node knows it."""
+        assert self._cluster is not None, "the node was started"
+        return self._cluster.runner.image
 
     # -- start ---------------------------------------------------------------------------------------------------------
 
@@ -175,7 +188,8 @@ class Node:
         self._groups = groups = self._new_group_coordinator(service, table)
         producer_ids = ProducerIds(service)
         markers = LocalMarkers(table, groups.end_transaction)
-        self._transactions = transactions = self._new_transaction_coordinator(service, table, producer_ids, markers)
+        everywhere = ClusterMarkers(markers, config.node_id, lambda: service.image, cluster.peers.pool)
+        self._transactions = transactions = self._new_transaction_coordinator(service, table, producer_ids, everywhere)
 
         async def answer_own(request: Message, version: int) -> Message:
             return await answer_here(services, request, version)
@@ -280,7 +294,7 @@ class Node:
         )
 
     def _new_transaction_coordinator(
-        self, controller: ControllerService, table: PartitionTable, producer_ids: ProducerIds, markers: LocalMarkers
+        self, controller: ControllerService, table: PartitionTable, producer_ids: ProducerIds, markers: ClusterMarkers
     ) -> TransactionCoordinator:
         return TransactionCoordinator(
             self.config,

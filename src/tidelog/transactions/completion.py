@@ -71,18 +71,22 @@ class Completion:
             try:
                 commit = self._markers.write(self._marker, partition)
             except BrokerError as error:
-                if error.code in POINTLESS:
-                    logger.warning_limited(
-                        "transaction marker dropped",
-                        transactional_id=self._transactional_id,
-                        partition=str(partition),
-                        error=error.message,
-                    )
+                if self._is_pointless(partition, error):
                     self._missing.discard(partition)
                 continue
             self._missing.discard(partition)
             if commit is not None:
                 self._waiting[partition] = commit
+
+    def _is_pointless(self, partition: TopicPartition, error: BrokerError) -> bool:
+        if error.code in POINTLESS:
+            logger.warning_limited(
+                "transaction marker dropped",
+                transactional_id=self._transactional_id,
+                partition=str(partition),
+                error=error.message,
+            )
+        return error.code in POINTLESS
 
     def _record(self) -> bool:
         """Writes that the outcome is complete; False when that has to be tried again."""
@@ -117,6 +121,7 @@ class Completion:
         outcomes = await asyncio.gather(*waiting.values(), return_exceptions=True)
         for partition, outcome in zip(waiting, outcomes, strict=True):
             if isinstance(outcome, BrokerError):
-                self._missing.add(partition)
+                if not self._is_pointless(partition, outcome):
+                    self._missing.add(partition)
             elif outcome is not None:
                 raise outcome

@@ -121,6 +121,8 @@ class TransactionCoordinator:
         """Decides, a second time with a fresh producer id if the first says it takes one; waits for the commit."""
         reply, commit = shard.submit(decide, request)
         if reply.needs_producer_id:
+            if commit is not None:
+                await commit
             fresh = await self._next_producer_id()
             reply, commit = shard.submit(decide, request._replace(fresh_producer_id=fresh))
         if commit is not None:

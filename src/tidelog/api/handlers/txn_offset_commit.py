@@ -78,7 +78,7 @@ async def _commit(
         asked = AddPartitions(
             request.transactional_id, request.producer_id, request.producer_epoch, frozenset({target})
         )
-        answer = check_write(services.transactions, asked, adds=adds)
+        answer = check_write(services, asked, adds=adds)
         if isinstance(answer, Coroutine):
             answer = await answer
         if answer[target] is not ErrorCode.NONE:

@@ -1,0 +1,178 @@
+"""Three real nodes in one process: any of them serves any client, and the cluster goes on without one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidelog.cli.wire import BrokerConnection
+from tidelog.model.errors import ErrorCode
+from tidelog.node.errors import NodeStartError
+from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.testing.broker import Broker
+from tidelog.testing.cluster import Cluster
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3) as running:
+        yield running
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"not in time: {what}"
+        time.sleep(0.02)
+
+
+def create_at(broker: Broker, name: str, replicas: int = 3) -> ErrorCode:
+    """Asks this very node, whoever is controller."""
+    topic = CreatableTopic(name=name, num_partitions=6, replication_factor=replicas)
+    with BrokerConnection("127.0.0.1", broker.port) as connection:
+        [result] = connection.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7).topics
+    return ErrorCode(result.error_code)
+
+
+def create(bootstrap: str, name: str, partitions: int = 6, replicas: int = 3) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(name, partitions, replicas)], operation_timeout=30)[name].result(30)
+
+
+def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:
+    failed: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "log_level": 0})
+    for value in values:
+        producer.produce(topic, value, on_delivery=lambda error, _: failed.append(error) if error else None)
+    assert producer.flush(DEADLINE_S) == 0
+    assert failed == []
+
+
+def consume(bootstrap: str, topic: str, count: int, group: str) -> list[bytes]:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "log_level": 0}
+    )
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+    deadline_s = time.monotonic() + DEADLINE_S
+    try:
+        while len(found) < count and time.monotonic() < deadline_s:
+            found += [message.value() for message in consumer.consume(500, 0.2) if not message.error()]
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    return found
+
+
+def test_a_topic_created_through_any_node_is_the_same_everywhere(cluster: Cluster) -> None:
+    for number, broker in enumerate(cluster.brokers):
+        assert create_at(broker, f"via-{number}") == ErrorCode.NONE
+        # Whoever was told finds it where it was told.
+        assert f"via-{number}" in broker.node.metadata.topics
+    until(lambda: len({b.node.metadata.offset for b in cluster.brokers}) == 1, "all nodes at the same offset")
+    images = [broker.node.metadata for broker in cluster.brokers]
+    for name in ("via-0", "via-1", "via-2"):
+        states = [image.topics[name].partitions for image in images]
+        assert states[0] == states[1] == states[2]
+        assert {len(state.replicas) for state in states[0].values()} == {3}
+        assert {state.leader for state in states[0].values()} == {1, 2, 3}
+    assert len({image.controller_id for image in images}) == 1
+    assert len({image.cluster_id for image in images}) == 1
+
+
+def test_records_go_in_and_out_through_any_bootstrap(cluster: Cluster) -> None:
+    create(cluster.brokers[0].bootstrap_servers, "through")
+    values = [b"%d" % number for number in range(600)]
+    for number, broker in enumerate(cluster.brokers):
+        produce(broker.bootstrap_servers, "through", values[number * 200 : (number + 1) * 200])
+    for number, broker in enumerate(cluster.brokers):
+        assert sorted(consume(broker.bootstrap_servers, "through", 600, f"group-{number}")) == sorted(values)
+
+
+def test_an_admin_client_may_ask_any_node(cluster: Cluster) -> None:
+    outsider = next(broker for broker in cluster.brokers if not broker.node.is_controller)
+    admin = AdminClient({"bootstrap.servers": outsider.bootstrap_servers, "log_level": 0})
+    described = admin.describe_cluster().result(30)
+    assert {node.id for node in described.nodes} == {1, 2, 3}
+    assert create_at(outsider, "too-many", replicas=4) == ErrorCode.INVALID_REPLICATION_FACTOR
+    create(outsider.bootstrap_servers, "deleted")
+    admin.delete_topics(["deleted"], operation_timeout=30)["deleted"].result(30)
+    until(lambda: all("deleted" not in b.node.metadata.topics for b in cluster.brokers), "the topic gone")
+
+
+def test_a_transaction_spans_leaders_and_coordinators_on_all_nodes(cluster: Cluster) -> None:
+    create(cluster.brokers[0].bootstrap_servers, "spanned")
+    for number, commits in enumerate((True, False, True)):
+        producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": f"spanning-{number}", "log_level": 0}
+        )
+        producer.init_transactions(DEADLINE_S)
+        producer.begin_transaction()
+        for partition in range(6):
+            producer.produce("spanned", b"%d-%d" % (number, partition), partition=partition)
+        producer.commit_transaction(DEADLINE_S) if commits else producer.abort_transaction(DEADLINE_S)
+    expected = sorted(b"%d-%d" % (number, partition) for number in (0, 2) for partition in range(6))
+    assert sorted(consume(cluster.bootstrap_servers, "spanned", 12, "spanning")) == expected
+
+
+def test_another_node_joins_and_is_given_a_number(cluster: Cluster) -> None:
+    joining = {"controller.quorum.bootstrap.servers": cluster.brokers[1].bootstrap_servers}
+    with Broker(joining) as broker:
+        assert broker.node.config.node_id == 4
+        until(lambda: all(b.node.metadata.is_live(4) for b in cluster.brokers), "the new node known")
+        assert create_at(broker, "wider") == ErrorCode.NONE
+        assert broker.node.metadata.topics.keys() == cluster.brokers[0].node.metadata.topics.keys()
+    until(lambda: all(not b.node.metadata.is_live(4) for b in cluster.brokers), "the node that stopped fenced")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"node.id": 2}, "another node with id 2 is alive"),
+        ({"cluster.id": "AAAAAAAAAAAAAAAAAAAAAA"}, "the request is for cluster AAAAAAAAAAAAAAAAAAAAAA"),
+    ],
+)
+def test_who_is_not_taken_in(cluster: Cluster, settings: dict[str, object], words: str) -> None:
+    joining = {"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}
+    with pytest.raises(NodeStartError) as refused:
+        Broker({**joining, **settings}).start()
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_node_cannot_join_itself(cluster: Cluster) -> None:
+    with Broker() as other:
+        port = other.port
+    with pytest.raises(NodeStartError, match="cannot join itself"):
+        Broker({"controller.quorum.bootstrap.servers": f"127.0.0.1:{port}"}, port=port).start()
+
+
+def test_the_cluster_goes_on_when_its_controller_stops() -> None:
+    with Cluster(nodes=3) as cluster:
+        until(lambda: _voters(cluster) == 3, "three voters")
+        create(cluster.bootstrap_servers, "before")
+        former = cluster.controller
+        left = [broker for broker in cluster.brokers if broker is not former]
+        former.stop()
+        until(lambda: any(broker.node.is_controller for broker in left), "another controller")
+        create(left[0].bootstrap_servers, "after", replicas=2)
+        produce(left[1].bootstrap_servers, "before", [b"x"] * 50)
+        former.start()
+        until(lambda: all(b.node.metadata.is_live(former.node.config.node_id) for b in left), "the node back")
+        assert "after" in former.node.metadata.topics
+        until(
+            lambda: all(len(state.isr) == 3 for state in left[0].node.metadata.topics["before"].partitions.values()),
+            "all replicas in sync again",
+        )
+
+
+def _voters(cluster: Cluster) -> int:
+    node = cluster.controller.node
+    assert node._cluster is not None
+    return len(node._cluster.quorum.members.voters)

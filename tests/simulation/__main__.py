@@ -1,6 +1,7 @@
-"""`python -m tests.simulation SEEDS`: many seeds of the quorum. SEEDS is a number, a range `1-500`, or several.
+"""`python -m tests.simulation SEEDS`: many seeds of the quorum and of replication. SEEDS is a number, a range `1-500`,
+or several.
 
-Each seed is run as it was drawn and again in one of the storms.
+Each seed of the quorum is run as it was drawn and again in one of the storms.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import time
 
 from tests.simulation.raft_profiles import STORMS
 from tests.simulation.raft_run import SeedFailed, run_seed
+from tests.simulation.replication_run import ReplicationSeedFailed, run_replication_seed
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -28,7 +30,8 @@ def main(arguments: list[str]) -> int:
         try:
             run_seed(seed)
             run_seed(seed, adjust=STORMS[seed % len(STORMS)])
-        except SeedFailed as failure:
+            run_replication_seed(seed)
+        except (SeedFailed, ReplicationSeedFailed) as failure:
             failed.append(seed)
             print(failure, flush=True)
     print(f"{len(seeds)} seeds in {time.monotonic() - started_s:.0f} s, {len(failed)} failed: {failed}")

@@ -28,6 +28,8 @@ logger = get_logger("tidelog.node")
 RETRY_SECONDS = 0.2
 STATISTICS_INTERVAL_S = 1.0
 HAND_OVER_SECONDS_MAX = 3.0
+HAND_OVER_ANSWER_SECONDS_MAX = 1.0
+"""A controller that is silent for so long may be stopping too."""
 DUPLICATE_SESSIONS_MAX = 3
 """How many session timeouts a node waits for its predecessor of the same number to be given up."""
 
@@ -197,7 +199,7 @@ class BrokerLifecycle:
         with contextlib.suppress(BrokerError, TimeoutError):
             async with asyncio.timeout(HAND_OVER_SECONDS_MAX):
                 while True:
-                    reply = await self._heartbeat(want_shut_down=True, timeout_s=HAND_OVER_SECONDS_MAX)
+                    reply = await self._heartbeat(want_shut_down=True, timeout_s=HAND_OVER_ANSWER_SECONDS_MAX)
                     if reply is None or reply.should_shut_down:
                         return
                     await asyncio.sleep(0.02)

@@ -128,8 +128,14 @@ class Controller:
         """Runs one decision to its end even if the caller goes away; raises BrokerError as a client is to see it."""
         task = asyncio.ensure_future(self._run(decide))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._decided_or_refused)
         return await asyncio.shield(task)
+
+    def _decided_or_refused(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            # Retrieved here too: the caller may be gone.
+            task.exception()
 
     async def _run(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
         async with self._turn:

@@ -1,0 +1,144 @@
+"""An idempotent producer with acks=all that writes on while nodes fail, and the count of what came of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidelog.cli.cluster_state import ClusterState, read_state
+from tidelog.cli.errors import CommandError
+from tidelog.cli.wire import BrokerConnection
+
+TOPIC = "load"
+PARTITIONS = 3
+PAUSE_S = 0.004
+DEADLINE_S = 90.0
+
+
+def create_topic(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)], operation_timeout=30)[TOPIC].result(30)
+
+
+def cluster_state(bootstrap: str) -> ClusterState | None:
+    """As any node that answers knows it; None when none does."""
+    for address in bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            with BrokerConnection(host, int(port)) as connection:
+                return read_state(connection)
+        except CommandError:
+            continue
+    return None
+
+
+def wait_for(bootstrap: str, condition: Any, what: str) -> ClusterState:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while True:
+        state = cluster_state(bootstrap)
+        if state is not None and condition(state):
+            return state
+        assert time.monotonic() < deadline_s, f"not in time: {what}"
+        time.sleep(0.05)
+
+
+def is_whole(state: ClusterState) -> bool:
+    """Every node alive, every replica in sync."""
+    return len(state.live_racks()) == 3 and not state.under_replicated and not state.leaderless and bool(state.quorum)
+
+
+class Load:
+    """Writes a number after the other, each to the next partition; knows which were acknowledged, and when."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "message.timeout.ms": 120_000,
+                "retry.backoff.ms": 50,
+                "topic.metadata.refresh.interval.ms": 1000,
+                "log_level": 0,
+            }
+        )
+        self.acknowledged: dict[int, set[int]] = defaultdict(set)
+        self.acknowledged_at_s: dict[int, list[float]] = defaultdict(list)
+        self.failed: list[str] = []
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._is_over:
+            partition = number % PARTITIONS
+            try:
+                self._producer.produce(
+                    TOPIC, str(number).encode(), partition=partition, on_delivery=self._on_delivery(number, partition)
+                )
+                number += 1
+            except BufferError:
+                pass
+            self._producer.poll(PAUSE_S)
+
+    def _on_delivery(self, number: int, partition: int) -> Any:
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                self.failed.append(str(error))
+                return
+            self.acknowledged[partition].add(number)
+            self.acknowledged_at_s[partition].append(time.monotonic())
+
+        return delivered
+
+    def stop(self) -> None:
+        self._is_over = True
+        self._thread.join()
+        assert self._producer.flush(DEADLINE_S) == 0
+
+    def wait_for_writes(self, partitions: list[int], after_s: float) -> float:
+        """Seconds from `after_s` until a write was acknowledged in every one of the partitions."""
+        deadline_s = time.monotonic() + DEADLINE_S
+        found: dict[int, float] = {}
+        while len(found) < len(partitions):
+            for partition in partitions:
+                times = self.acknowledged_at_s[partition]
+                if partition not in found and times and times[-1] > after_s:
+                    found[partition] = next(moment for moment in times if moment > after_s)
+            assert time.monotonic() < deadline_s, f"no writes in {set(partitions) - set(found)}"
+            time.sleep(0.01)
+        return max(found.values()) - after_s
+
+    def check(self, bootstrap: str) -> None:
+        """Nothing acknowledged is lost, nothing is there twice, and everything in the order it was written."""
+        assert self.failed == []
+        for partition in range(PARTITIONS):
+            numbers = read_numbers(bootstrap, partition)
+            assert len(numbers) == len(set(numbers)), "written twice"
+            assert self.acknowledged[partition] <= set(numbers), "acknowledged and lost"
+            assert numbers == sorted(numbers), "out of order"
+
+
+def read_numbers(bootstrap: str, partition: int) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "log_level": 0})
+    try:
+        where = TopicPartition(TOPIC, partition, 0)
+        _, end = consumer.get_watermark_offsets(where, timeout=30)
+        consumer.assign([where])
+        numbers: list[int] = []
+        deadline_s = time.monotonic() + DEADLINE_S
+        while len(numbers) < end:
+            assert time.monotonic() < deadline_s, f"{len(numbers)} of {end} records read"
+            numbers += [int(message.value()) for message in consumer.consume(1000, 0.5) if not message.error()]
+        return numbers
+    finally:
+        consumer.close()

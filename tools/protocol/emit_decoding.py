@@ -200,7 +200,10 @@ class _Reader:
             source.line(f'raise {source.error("MalformedMessage")}("{label} has more elements than bytes")')
         items = field.attribute + ("_" if field.attribute in _RESERVED else "")
         source.line(f"{items}: list[{element_type(field)}] = []")
-        with source.block("for _ in range(n):"):
+        if field.struct is None:
+            # mypyc reads the bound of a range again in every turn, and `n` becomes the size of each string.
+            source.line("count = n")
+        with source.block("for _ in range(n):" if field.struct is not None else "for _ in range(count):"):
             if field.struct is not None:
                 function = function_name("read", field.struct, self.flavour)
                 source.line(f"{items}_item, pos = {function}(buf, pos, limit, version)")
@@ -228,7 +231,8 @@ class _Reader:
                 return
             with source.block("if n > 127:"):
                 source.line(f"n, pos = {source.wire('decode_long_tag_count')}(buf, pos - 1)")
-            with source.block("for _ in range(n):"):
+            source.line("tag_count = n")
+            with source.block("for _ in range(tag_count):"):
                 source.line(f"tag, pos, stop = {source.wire('decode_tag')}(buf, pos, limit)")
                 keyword = "if"
                 for field in fields:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from struct import Struct as Format
 from struct import error as struct_error
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.protocol.errors import MalformedMessage
 from tidelog.protocol.index import is_flexible
@@ -16,12 +16,12 @@ from tidelog.protocol.wire import skip_tags
 if TYPE_CHECKING:
     from tidelog.protocol.wire import Buffer
 
-_unpack_fixed = Format(">hhih").unpack_from
-_unpack_correlation = Format(">i").unpack_from
-_pack_classic = Format(">i").pack
-_pack_flexible = Format(">ix").pack
-_pack_request = Format(">hhih").pack
-_new_header = tuple.__new__
+_unpack_fixed: Final = Format(">hhih").unpack_from
+_unpack_correlation: Final = Format(">i").unpack_from
+_pack_classic: Final = Format(">i").pack
+_pack_flexible: Final = Format(">ix").pack
+_pack_request: Final = Format(">hhih").pack
+_new_header: Final = tuple.__new__
 """Half the cost of the named tuple's own constructor."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct as Format
 from struct import error as struct_error
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.protocol.errors import UnencodableValue, UnsupportedVersion
 from tidelog.protocol.hot_fetch_request import (
@@ -29,58 +29,59 @@ from tidelog.protocol.wire import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Protocol
 
     from tidelog.protocol.wire import NodeEndpoint
 
     TopicKey = str | bytes
     """Name up to version 12, topic id from 13 on."""
 
-    class Region(Protocol):
-        """Records that are read only when they are sent."""
 
-        size: int
+class Region(Protocol):
+    """Records that are read only when they are sent."""
 
-    class FetchedPartition(Protocol):
-        """What a response says about one partition."""
+    size: int
 
-        @property
-        def error_code(self) -> int: ...
-        @property
-        def high_watermark(self) -> int: ...
-        @property
-        def last_stable_offset(self) -> int: ...
-        @property
-        def log_start_offset(self) -> int: ...
-        @property
-        def aborted_transactions(self) -> Sequence[tuple[int, int]] | None:
-            """Producer id and first offset of each; None (null) unless the fetch is read_committed."""
 
-        @property
-        def diverging_epoch(self) -> tuple[int, int] | None:
-            """Epoch and its end offset, for a follower whose log parts from this one; told from version 12 on."""
+class FetchedPartition(Protocol):
+    """What a response says about one partition."""
 
-        @property
-        def region(self) -> Region | bytes | bytearray | memoryview | None:
-            """The records; None when there are none."""
+    @property
+    def error_code(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def last_stable_offset(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def aborted_transactions(self) -> Sequence[tuple[int, int]] | None:
+        """Producer id and first offset of each; None (null) unless the fetch is read_committed."""
+
+    @property
+    def diverging_epoch(self) -> tuple[int, int] | None:
+        """Epoch and its end offset, for a follower whose log parts from this one; told from version 12 on."""
+
+    @property
+    def region(self) -> Region | bytes | bytearray | memoryview | None:
+        """The records; None when there are none."""
 
 
 __all__ = ["FetchRequest", "decode_fetch", "encode_fetch_response"]
 
-ENDPOINTS_FROM = 16
-_UNKNOWN = (-1, -1)
+ENDPOINTS_FROM: Final = 16
+_UNKNOWN: Final = (-1, -1)
 """The default of both tagged pairs, which is never written."""
 
-_pack_i = Format(">i").pack
-_pack_ihi = Format(">ihi").pack
-_pack_ii_tags = Format(">iix").pack
-_pack_iq_tags = Format(">iqx").pack
-_pack_qq = Format(">qq").pack
-_pack_qq_tags = Format(">qqx").pack
-_pack_fixed_v4 = Format(">ihqqi").pack
-_pack_fixed_v5 = Format(">ihqqqi").pack
-_pack_fixed_v12 = Format(">ihqqqB").pack
-_pack_whole_v12 = Format(">ihqqqBiB").pack
+_pack_i: Final = Format(">i").pack
+_pack_ihi: Final = Format(">ihi").pack
+_pack_ii_tags: Final = Format(">iix").pack
+_pack_iq_tags: Final = Format(">iqx").pack
+_pack_qq: Final = Format(">qq").pack
+_pack_qq_tags: Final = Format(">qqx").pack
+_pack_fixed_v4: Final = Format(">ihqqi").pack
+_pack_fixed_v5: Final = Format(">ihqqqi").pack
+_pack_fixed_v12: Final = Format(">ihqqqB").pack
+_pack_whole_v12: Final = Format(">ihqqqBiB").pack
 
 
 def encode_fetch_response(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import Struct as Format
 from struct import error as struct_error
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.protocol.errors import MalformedMessage, UnsupportedVersion
 from tidelog.protocol.wire import (
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     """Name (up to version 12) or topic id (from 13 on), and its partitions."""
     ForgottenTopic = tuple[str | None, bytes | None, list[int]]
 
-MIN_VERSION = 4
-MAX_VERSION = 18
-FLEXIBLE_FROM = 12
-TOPIC_IDS_FROM = 13
-REPLICA_STATE_FROM = 15
-DIRECTORY_IDS_FROM = 17
-HIGH_WATERMARKS_FROM = 18
+MIN_VERSION: Final = 4
+MAX_VERSION: Final = 18
+FLEXIBLE_FROM: Final = 12
+TOPIC_IDS_FROM: Final = 13
+REPLICA_STATE_FROM: Final = 15
+DIRECTORY_IDS_FROM: Final = 17
+HIGH_WATERMARKS_FROM: Final = 18
 
-_unpack_h = Format(">h").unpack_from
-_unpack_i = Format(">i").unpack_from
-_unpack_iq = Format(">iq").unpack_from
-_unpack_v4 = Format(">iiiibi").unpack_from
-_unpack_v7 = Format(">iiiibiii").unpack_from
-_unpack_v12 = Format(">iiiibiiB").unpack_from
-_unpack_v15 = Format(">iiibiiB").unpack_from
-_unpack_u_b = Format(">16sB").unpack_from
+_unpack_h: Final = Format(">h").unpack_from
+_unpack_i: Final = Format(">i").unpack_from
+_unpack_iq: Final = Format(">iq").unpack_from
+_unpack_v4: Final = Format(">iiiibi").unpack_from
+_unpack_v7: Final = Format(">iiiibiii").unpack_from
+_unpack_v12: Final = Format(">iiiibiiB").unpack_from
+_unpack_v15: Final = Format(">iiibiiB").unpack_from
+_unpack_u_b: Final = Format(">16sB").unpack_from
 
-_PARTITION_V4 = Format(">iqi")
-_PARTITION_V5 = Format(">iqqi")
-_PARTITION_V9 = Format(">iiqqi")
-_PARTITION_V12 = Format(">iiqiqix")
-_partition_v12 = Format(">iiqiqi").unpack_from
-_iterate_v12 = _PARTITION_V12.iter_unpack
+_PARTITION_V4: Final = Format(">iqi")
+_PARTITION_V5: Final = Format(">iqqi")
+_PARTITION_V9: Final = Format(">iiqqi")
+_PARTITION_V12: Final = Format(">iiqiqix")
+_partition_v12: Final = Format(">iiqiqi").unpack_from
+_iterate_v12: Final = _PARTITION_V12.iter_unpack
 
 
 class FetchRequest:
@@ -225,10 +225,10 @@ def _decode_forgotten_flexible(
 
 
 def _decode_tags(request: FetchRequest, frame: Buffer, pos: int, limit: int, version: int) -> int:
-    n = frame[pos - 1]
-    if n > 127:
-        n, pos = decode_long_tag_count(frame, pos - 1)
-    for _ in range(n):
+    count = frame[pos - 1]
+    if count > 127:
+        count, pos = decode_long_tag_count(frame, pos - 1)
+    for _ in range(count):
         tag, pos, stop = decode_tag(frame, pos, limit)
         if tag == 0:
             n = frame[pos]
@@ -267,12 +267,12 @@ def _decode_classic(request: FetchRequest, frame: Buffer, pos: int, version: int
         request.isolation_level,
         request.session_id,
         request.session_epoch,
-        n,
+        count,
     ) = fixed
-    if n < 0 or n * 6 > limit - pos:
+    if count < 0 or count * 6 > limit - pos:
         raise MalformedMessage("FetchRequest.topics is null or has more elements than bytes")
     topics: list[FetchTopic] = []
-    for _ in range(n):
+    for _ in range(count):
         name, n, pos = _decode_topic_classic(frame, pos)
         partitions, pos = _decode_partitions_classic(frame, pos, limit, version, n)
         topics.append((name, None, partitions))
@@ -281,11 +281,11 @@ def _decode_classic(request: FetchRequest, frame: Buffer, pos: int, version: int
     request.forgotten = forgotten
     request.rack_id = ""
     if version >= 7:
-        n = _unpack_i(frame, pos)[0]
+        count = _unpack_i(frame, pos)[0]
         pos += 4
-        if n < 0 or n * 6 > limit - pos:
+        if count < 0 or count * 6 > limit - pos:
             raise MalformedMessage("FetchRequest.forgotten_topics_data is null or has more elements than bytes")
-        for _ in range(n):
+        for _ in range(count):
             name, n, pos = _decode_topic_classic(frame, pos)
             forgotten.append((name, None, decode_int32_array(frame, pos, limit, n)))
             pos += 4 * n

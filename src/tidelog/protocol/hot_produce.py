@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct as Format
 from struct import error as struct_error
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.protocol.errors import MalformedMessage, UnencodableValue, UnsupportedVersion
 from tidelog.protocol.wire import (
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
     ProduceRequest = tuple[str | None, int, int, list[ProducedTopic]]
     """Transactional id, acks, timeout in milliseconds, topics."""
 
-MIN_VERSION = 3
-MAX_VERSION = 13
-FLEXIBLE_FROM = 9
-TOPIC_IDS_FROM = 13
-LEADERS_FROM = 10
+MIN_VERSION: Final = 3
+MAX_VERSION: Final = 13
+FLEXIBLE_FROM: Final = 9
+TOPIC_IDS_FROM: Final = 13
+LEADERS_FROM: Final = 10
 """The first version that can tell the producer who leads the partition now."""
 
-_UNKNOWN_LEADER = (-1, -1)
+_UNKNOWN_LEADER: Final = (-1, -1)
 """The default of the field, which is never written."""
 
-_unpack_h = Format(">h").unpack_from
-_unpack_i = Format(">i").unpack_from
-_unpack_ii = Format(">ii").unpack_from
-_unpack_hii = Format(">hii").unpack_from
-_unpack_hi_b = Format(">hiB").unpack_from
-_unpack_i_b = Format(">iB").unpack_from
-_unpack_u_b = Format(">16sB").unpack_from
+_unpack_h: Final = Format(">h").unpack_from
+_unpack_i: Final = Format(">i").unpack_from
+_unpack_ii: Final = Format(">ii").unpack_from
+_unpack_hii: Final = Format(">hii").unpack_from
+_unpack_hi_b: Final = Format(">hiB").unpack_from
+_unpack_i_b: Final = Format(">iB").unpack_from
+_unpack_u_b: Final = Format(">16sB").unpack_from
 
-_pack_i = Format(">i").pack
-_pack_i_tags = Format(">ix").pack
-_pack_ii_tags = Format(">iix").pack
-_pack_v3 = Format(">ihqq").pack
-_pack_v5 = Format(">ihqqq").pack
-_pack_v8 = Format(">ihqqqih").pack
-_pack_v9 = Format(">ihqqqBBB").pack
+_pack_i: Final = Format(">i").pack
+_pack_i_tags: Final = Format(">ix").pack
+_pack_ii_tags: Final = Format(">iix").pack
+_pack_v3: Final = Format(">ihqq").pack
+_pack_v5: Final = Format(">ihqqq").pack
+_pack_v8: Final = Format(">ihqqqih").pack
+_pack_v9: Final = Format(">ihqqqBBB").pack
 
 
 def decode_produce(frame: Buffer, pos: int, version: int) -> ProduceRequest:
@@ -161,23 +161,23 @@ def _decode_classic(frame: Buffer, pos: int) -> ProduceRequest:
     if n >= 0:
         transactional_id = str(frame[pos : pos + n], "utf-8")
         pos += n
-    acks, timeout_ms, n = _unpack_hii(frame, pos)
+    acks, timeout_ms, topic_count = _unpack_hii(frame, pos)
     pos += 10
-    if n < 0 or n * 6 > limit - pos:
+    if topic_count < 0 or topic_count * 6 > limit - pos:
         raise MalformedMessage("ProduceRequest.topic_data is null or has more elements than bytes")
     topics: list[ProducedTopic] = []
-    for _ in range(n):
+    for _ in range(topic_count):
         n = _unpack_h(frame, pos)[0]
         if n < 0:
             raise MalformedMessage("TopicProduceData.name is null")
         end = pos + 2 + n
         name = str(frame[pos + 2 : end], "utf-8")
-        n = _unpack_i(frame, end)[0]
+        count = _unpack_i(frame, end)[0]
         pos = end + 4
-        if n < 0 or n * 8 > limit - pos:
+        if count < 0 or count * 8 > limit - pos:
             raise MalformedMessage("TopicProduceData.partition_data is null or has more elements than bytes")
         partitions: list[tuple[int, memoryview | None]] = []
-        for _ in range(n):
+        for _ in range(count):
             index, n = _unpack_ii(frame, pos)
             pos += 8
             if n < 0:

@@ -7,7 +7,7 @@ Classes are imported on first use: a node should not pay at start for APIs nobod
 from __future__ import annotations
 
 from importlib import import_module
-from typing import cast
+from typing import Final, cast
 
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.api_keys import METADATA_RECORDS, SCHEMAS, ApiKey
@@ -24,8 +24,9 @@ __all__ = [
     "schema_versions",
 ]
 
-_NEVER = 32768
-_FLEXIBLE_FROM = {key: _NEVER if schema[4] is None else schema[4] for key, schema in SCHEMAS.items()}
+_NEVER: Final = 32768
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+_FLEXIBLE_FROM: Final = {key: _NEVER if schema[4] is None else schema[4] for key, schema in SCHEMAS.items()}
 _classes: dict[tuple[str, str], type[Message]] = {}
 
 
@@ -81,4 +82,4 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 def is_response_header_flexible(api_key: int, version: int) -> bool:
     """As `is_flexible`, but never for ApiVersions: clients read its header before they know the versions."""
-    return api_key != ApiKey.API_VERSIONS and version >= _FLEXIBLE_FROM.get(api_key, _NEVER)
+    return api_key != _API_VERSIONS and version >= _FLEXIBLE_FROM.get(api_key, _NEVER)

@@ -8,7 +8,7 @@ the end, and the next read or the last check of `decode` refuses the message. Co
 from __future__ import annotations
 
 from struct import Struct as Format
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.model.limits import TAGGED_FIELDS_MAX
 from tidelog.protocol.errors import MalformedMessage, UnencodableValue
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     NodeEndpoint = tuple[int, str, int, str | None]
     """Node id, host, port, rack."""
 
-STRING_BYTES_MAX = 0x7FFF
-ZERO_UUID = bytes(16)
+STRING_BYTES_MAX: Final = 0x7FFF
+ZERO_UUID: Final = bytes(16)
 UNSET: Any = object()
 """Default of parameters where None means null and the real default is a new object; never handed out."""
 
@@ -93,7 +93,7 @@ def _array_decoder(code: str, width: int) -> Callable[[Buffer, int, int, int], l
     return decode
 
 
-_SHORT_ARRAY = 17
+_SHORT_ARRAY: Final = 17
 decode_int8_array = _array_decoder("b", 1)
 decode_int16_array = _array_decoder("h", 2)
 decode_int32_array = _array_decoder("i", 4)
@@ -187,5 +187,5 @@ def append_node_endpoints(out: bytearray, endpoints: Sequence[NodeEndpoint]) -> 
     append_tagged(out, 0, field)
 
 
-_pack_int16 = Format(">h").pack
-_pack_int32 = Format(">i").pack
+_pack_int16: Final = Format(">h").pack
+_pack_int32: Final = Format(">i").pack

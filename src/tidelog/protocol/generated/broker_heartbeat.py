@@ -150,7 +150,8 @@ def _read_broker_heartbeat_request_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0 and version >= 1:
                 n = buf[pos]

@@ -89,7 +89,8 @@ def _read_broker_registration_change_record_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 o.fenced = _unpack_b(buf, pos)[0]

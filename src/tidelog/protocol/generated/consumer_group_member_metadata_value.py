@@ -250,7 +250,8 @@ def _read_consumer_group_member_metadata_value_flexible(
     if n > limit - pos:
         raise MalformedMessage("ConsumerGroupMemberMetadataValue.subscribed_topic_names has more elements than bytes")
     subscribed_topic_names: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:
@@ -287,7 +288,8 @@ def _read_consumer_group_member_metadata_value_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 pos += 1

@@ -70,7 +70,8 @@ def _read_consumer_group_metadata_value_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 o.metadata_hash = _unpack_q(buf, pos)[0]

@@ -96,7 +96,8 @@ def _read_partition_metadata_flexible(buf: Buffer, pos: int, limit: int, version
     if n > limit - pos:
         raise MalformedMessage("PartitionMetadata.racks has more elements than bytes")
     racks: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:

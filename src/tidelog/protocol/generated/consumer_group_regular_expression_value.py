@@ -75,7 +75,8 @@ def _read_consumer_group_regular_expression_value_flexible(
     if n > limit - pos:
         raise MalformedMessage("ConsumerGroupRegularExpressionValue.topics has more elements than bytes")
     topics: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:

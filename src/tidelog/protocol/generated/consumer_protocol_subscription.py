@@ -114,7 +114,8 @@ def _read_consumer_protocol_subscription_classic(
     if n * 2 > limit - pos:
         raise MalformedMessage("ConsumerProtocolSubscription.topics has more elements than bytes")
     topics: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = _unpack_h(buf, pos)[0]
         pos += 2
         if n < 0:

@@ -115,7 +115,8 @@ def _read_delegation_token_record_flexible(
     if n > limit - pos:
         raise MalformedMessage("DelegationTokenRecord.renewers has more elements than bytes")
     renewers: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:

@@ -214,7 +214,8 @@ def _read_delete_topics_request_flexible(
         if n > limit - pos:
             raise MalformedMessage("DeleteTopicsRequest.topic_names has more elements than bytes")
         topic_names: list[str] = []
-        for _ in range(n):
+        count = n
+        for _ in range(count):
             n = buf[pos]
             pos += 1
             if n > 127:
@@ -249,7 +250,8 @@ def _read_delete_topics_request_classic(
     if n * 2 > limit - pos:
         raise MalformedMessage("DeleteTopicsRequest.topic_names has more elements than bytes")
     topic_names: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = _unpack_h(buf, pos)[0]
         pos += 2
         if n < 0:

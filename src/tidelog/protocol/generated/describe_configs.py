@@ -235,7 +235,8 @@ def _read_describe_configs_resource_flexible(
         if n > limit - pos:
             raise MalformedMessage("DescribeConfigsResource.configuration_keys has more elements than bytes")
         configuration_keys: list[str] = []
-        for _ in range(n):
+        count = n
+        for _ in range(count):
             n = buf[pos]
             pos += 1
             if n > 127:
@@ -275,7 +276,8 @@ def _read_describe_configs_resource_classic(
         if n * 2 > limit - pos:
             raise MalformedMessage("DescribeConfigsResource.configuration_keys has more elements than bytes")
         configuration_keys: list[str] = []
-        for _ in range(n):
+        count = n
+        for _ in range(count):
             n = _unpack_h(buf, pos)[0]
             pos += 2
             if n < 0:

@@ -184,7 +184,8 @@ def _read_describe_groups_request_flexible(
     if n > limit - pos:
         raise MalformedMessage("DescribeGroupsRequest.groups has more elements than bytes")
     groups: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:
@@ -216,7 +217,8 @@ def _read_describe_groups_request_classic(
     if n * 2 > limit - pos:
         raise MalformedMessage("DescribeGroupsRequest.groups has more elements than bytes")
     groups: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = _unpack_h(buf, pos)[0]
         pos += 2
         if n < 0:

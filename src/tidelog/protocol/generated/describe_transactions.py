@@ -155,7 +155,8 @@ def _read_describe_transactions_request_flexible(
     if n > limit - pos:
         raise MalformedMessage("DescribeTransactionsRequest.transactional_ids has more elements than bytes")
     transactional_ids: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:

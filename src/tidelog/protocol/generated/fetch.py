@@ -388,7 +388,8 @@ def _read_fetch_partition_flexible(buf: Buffer, pos: int, limit: int, version: i
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0 and version >= 17:
                 o.replica_directory_id = _unpack_u(buf, pos)[0]
@@ -701,7 +702,8 @@ def _read_fetch_request_flexible(buf: Buffer, pos: int, limit: int, version: int
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 n = buf[pos]
@@ -965,7 +967,8 @@ def _read_partition_data_flexible(buf: Buffer, pos: int, limit: int, version: in
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 o.diverging_epoch, pos = _read_epoch_end_offset_flexible(buf, pos, limit, version)
@@ -1268,7 +1271,8 @@ def _read_fetch_response_flexible(buf: Buffer, pos: int, limit: int, version: in
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0 and version >= 16:
                 n = buf[pos]

@@ -269,7 +269,8 @@ def _read_fetch_snapshot_request_partition_snapshot_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0 and version == 1:
                 o.replica_directory_id = _unpack_u(buf, pos)[0]
@@ -387,7 +388,8 @@ def _read_fetch_snapshot_request_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 n = buf[pos]
@@ -496,7 +498,8 @@ def _read_fetch_snapshot_response_partition_snapshot_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 o.current_leader, pos = _read_leader_id_and_epoch_flexible(buf, pos, limit, version)
@@ -648,7 +651,8 @@ def _read_fetch_snapshot_response_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0 and version == 1:
                 n = buf[pos]

@@ -181,7 +181,8 @@ def _read_find_coordinator_request_flexible(
         if n > limit - pos:
             raise MalformedMessage("FindCoordinatorRequest.coordinator_keys has more elements than bytes")
         coordinator_keys: list[str] = []
-        for _ in range(n):
+        count = n
+        for _ in range(count):
             n = buf[pos]
             pos += 1
             if n > 127:

@@ -174,7 +174,8 @@ def _read_get_telemetry_subscriptions_response_flexible(
     if n > limit - pos:
         raise MalformedMessage("GetTelemetrySubscriptionsResponse.requested_metrics has more elements than bytes")
     requested_metrics: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:

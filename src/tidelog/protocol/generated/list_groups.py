@@ -151,7 +151,8 @@ def _read_list_groups_request_flexible(
         if n > limit - pos:
             raise MalformedMessage("ListGroupsRequest.states_filter has more elements than bytes")
         states_filter: list[str] = []
-        for _ in range(n):
+        count = n
+        for _ in range(count):
             n = buf[pos]
             pos += 1
             if n > 127:
@@ -175,7 +176,8 @@ def _read_list_groups_request_flexible(
         if n > limit - pos:
             raise MalformedMessage("ListGroupsRequest.types_filter has more elements than bytes")
         types_filter: list[str] = []
-        for _ in range(n):
+        count = n
+        for _ in range(count):
             n = buf[pos]
             pos += 1
             if n > 127:

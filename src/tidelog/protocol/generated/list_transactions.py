@@ -140,7 +140,8 @@ def _read_list_transactions_request_flexible(
     if n > limit - pos:
         raise MalformedMessage("ListTransactionsRequest.state_filters has more elements than bytes")
     state_filters: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:
@@ -294,7 +295,8 @@ def _read_list_transactions_response_flexible(
     if n > limit - pos:
         raise MalformedMessage("ListTransactionsResponse.unknown_state_filters has more elements than bytes")
     unknown_state_filters: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:

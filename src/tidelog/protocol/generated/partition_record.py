@@ -166,7 +166,8 @@ def _read_partition_record_flexible(buf: Buffer, pos: int, limit: int, version: 
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 o.leader_recovery_state = _unpack_b(buf, pos)[0]

@@ -607,7 +607,8 @@ def _read_partition_produce_response_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0 and version >= 10:
                 o.current_leader, pos = _read_leader_id_and_epoch_flexible(buf, pos, limit, version)
@@ -890,7 +891,8 @@ def _read_produce_response_flexible(buf: Buffer, pos: int, limit: int, version: 
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0 and version >= 10:
                 n = buf[pos]

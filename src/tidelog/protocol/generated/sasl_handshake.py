@@ -122,7 +122,8 @@ def _read_sasl_handshake_response_classic(
     if n * 2 > limit - pos:
         raise MalformedMessage("SaslHandshakeResponse.mechanisms has more elements than bytes")
     mechanisms: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = _unpack_h(buf, pos)[0]
         pos += 2
         if n < 0:

@@ -210,7 +210,8 @@ def _read_share_group_describe_request_flexible(
     if n > limit - pos:
         raise MalformedMessage("ShareGroupDescribeRequest.group_ids has more elements than bytes")
     group_ids: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:
@@ -373,7 +374,8 @@ def _read_member_flexible(buf: Buffer, pos: int, limit: int, version: int) -> tu
     if n > limit - pos:
         raise MalformedMessage("Member.subscribed_topic_names has more elements than bytes")
     subscribed_topic_names: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:

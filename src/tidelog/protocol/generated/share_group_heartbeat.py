@@ -195,7 +195,8 @@ def _read_share_group_heartbeat_request_flexible(
         if n > limit - pos:
             raise MalformedMessage("ShareGroupHeartbeatRequest.subscribed_topic_names has more elements than bytes")
         subscribed_topic_names: list[str] = []
-        for _ in range(n):
+        count = n
+        for _ in range(count):
             n = buf[pos]
             pos += 1
             if n > 127:

@@ -70,7 +70,8 @@ def _read_share_group_target_assignment_metadata_value_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 o.assignment_timestamp = _unpack_q(buf, pos)[0]

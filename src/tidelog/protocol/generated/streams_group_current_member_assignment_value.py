@@ -133,7 +133,8 @@ def _read_task_ids_flexible(buf: Buffer, pos: int, limit: int, version: int) -> 
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 n = buf[pos]

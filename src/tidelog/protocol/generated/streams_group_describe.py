@@ -313,7 +313,8 @@ def _read_streams_group_describe_request_flexible(
     if n > limit - pos:
         raise MalformedMessage("StreamsGroupDescribeRequest.group_ids has more elements than bytes")
     group_ids: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:
@@ -469,7 +470,8 @@ def _read_subtopology_flexible(buf: Buffer, pos: int, limit: int, version: int) 
     if n > limit - pos:
         raise MalformedMessage("Subtopology.source_topics has more elements than bytes")
     source_topics: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:
@@ -490,7 +492,8 @@ def _read_subtopology_flexible(buf: Buffer, pos: int, limit: int, version: int) 
     if n > limit - pos:
         raise MalformedMessage("Subtopology.repartition_sink_topics has more elements than bytes")
     repartition_sink_topics: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:

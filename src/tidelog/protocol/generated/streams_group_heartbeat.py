@@ -534,7 +534,8 @@ def _read_subtopology_flexible(buf: Buffer, pos: int, limit: int, version: int) 
     if n > limit - pos:
         raise MalformedMessage("Subtopology.source_topics has more elements than bytes")
     source_topics: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:
@@ -555,7 +556,8 @@ def _read_subtopology_flexible(buf: Buffer, pos: int, limit: int, version: int) 
     if n > limit - pos:
         raise MalformedMessage("Subtopology.source_topic_regex has more elements than bytes")
     source_topic_regex: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:
@@ -590,7 +592,8 @@ def _read_subtopology_flexible(buf: Buffer, pos: int, limit: int, version: int) 
     if n > limit - pos:
         raise MalformedMessage("Subtopology.repartition_sink_topics has more elements than bytes")
     repartition_sink_topics: list[str] = []
-    for _ in range(n):
+    count = n
+    for _ in range(count):
         n = buf[pos]
         pos += 1
         if n > 127:

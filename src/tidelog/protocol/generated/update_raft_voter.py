@@ -327,7 +327,8 @@ def _read_update_raft_voter_response_flexible(
     if n:
         if n > 127:
             n, pos = decode_long_tag_count(buf, pos - 1)
-        for _ in range(n):
+        tag_count = n
+        for _ in range(tag_count):
             tag, pos, stop = decode_tag(buf, pos, limit)
             if tag == 0:
                 o.current_leader, pos = _read_current_leader_flexible(buf, pos, limit, version)

@@ -7,27 +7,42 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUNTIME := .venv/.runtime-installed
 DEV := .venv/.dev-installed
 SPARK := .venv/.spark-installed
+COMPILE_TOOLS := .venv/.compile-tools-installed
 
 # Bytecode is compiled at install; Python must be free to use and refresh it, or every start pays for the compiler.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test sim test-long lint format bench bench-pipeline generate lock clean dev
+.PHONY: help install compiled demo test test-compiled sim test-long lint format bench bench-pipeline generate lock clean dev
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-install: $(RUNTIME) ## create .venv with .venv/bin/tidelog
+install: $(RUNTIME) compiled ## create .venv with .venv/bin/tidelog
 	@$(BIN)/python -m compileall -q src
 
-demo: install ## set everything up, then run a node, produce, consume and count
+# Optional: without a C compiler the same sources run as plain Python, and one line says so.
+compiled: $(RUNTIME)
+	@if $(BIN)/python tools/compile_modules.py --can; then \
+	  $(MAKE) --no-print-directory $(COMPILE_TOOLS) && $(BIN)/python tools/compile_modules.py; fi
+
+demo: $(RUNTIME) ## set everything up, then run a node, produce, consume and count
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/tidelog demo
 
-test: lint $(SPARK) ## set everything up, then lint and run all tests but the long ones
+test: lint compiled $(SPARK) ## set everything up, then lint and run all tests but the long ones
 	$(BIN)/pytest -m "not long" -n 2 --dist loadfile --ignore tests/conformance --ignore tests/faults --ignore tests/hostile \
 	  --ignore tests/pipelines
 	$(BIN)/pytest -m "not long" tests/conformance tests/faults tests/hostile
 	$(BIN)/pytest -m "not long" tests/pipelines
+	@$(MAKE) --no-print-directory test-compiled
+
+# The first run above is plain Python, brokers in processes of their own are compiled; this is the rest of the proof.
+COMPILED_TESTS := $(addprefix tests/unit/,codec records protocol net storage partitions) tests/embedding \
+  $(addprefix tests/property/test_,codec.py records.py protocol_hot.py log_model.py)
+test-compiled: dev compiled ## the tests of the data path once more, compiled
+	@if $(BIN)/python tools/compile_modules.py --can; then TIDELOG_COMPILED=1 \
+	  $(BIN)/pytest -m "not long" -n 2 --dist loadfile -q $(COMPILED_TESTS); fi
 
 SEEDS ?= 1-1000
 sim: dev ## simulated quorums under faults: SEEDS=1-1000, or one seed to see it fail again
@@ -49,7 +64,7 @@ format: dev ## format the code and fix what can be fixed
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: dev ## side by side with a real Apache Kafka (needs Java 17 and Maven)
+bench: dev compiled ## side by side with a real Apache Kafka (needs Java 17 and Maven)
 	$(BIN)/python -m benchmarks
 
 bench-pipeline: dev $(SPARK) ## pipelines beside Spark's plain connector on a real Apache Kafka (needs Java 17 and Maven)
@@ -67,9 +82,10 @@ lock: dev ## resolve the dependencies anew into requirements/
 	$(COMPILE) --upgrade pyproject.toml --extra dev -o requirements/dev.txt
 	$(COMPILE) --upgrade pyproject.toml --extra spark -o requirements/spark.txt
 	$(COMPILE) --upgrade requirements/build.in -o requirements/build.txt
+	$(COMPILE) --upgrade requirements/compile.in --constraint requirements/dev.txt -o requirements/compile.txt
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build .demo
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build .demo src/tidelog/_compiled
 	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 dev: $(DEV)
@@ -84,6 +100,10 @@ dev: $(DEV)
 $(RUNTIME): .venv/.created requirements/runtime.txt requirements/build.txt pyproject.toml src/tidelog/version.py
 	$(PIP) install --require-hashes -r requirements/runtime.txt -r requirements/build.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(COMPILE_TOOLS): $(RUNTIME) requirements/compile.txt
+	$(PIP) install --require-hashes -r requirements/compile.txt
 	@touch $@
 
 $(DEV): $(RUNTIME) requirements/dev.txt

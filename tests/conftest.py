@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
+
+from tidelog import compiled
+
+if os.environ.get(compiled.VARIABLE) != "1":
+    # Tests in this process put their own parts in place of real ones, which only plain Python allows. Brokers in
+    # processes of their own are what a user starts: compiled where that is possible.
+    compiled.disable()
+
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.java_tools import JavaTools
 from benchmarks.wire import Connection
 from tests.servers.target import start_target, target_kind
 from tests.servers.tools import require_kafka
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if compiled.is_compiled():
+        for item in items:
+            if item.get_closest_marker("plain"):
+                item.add_marker(pytest.mark.skip(reason="plain Python only"))
 
 
 @pytest.fixture(scope="session")

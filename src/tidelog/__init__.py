@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidelog.compiled import install as _use_compiled_modules
 from tidelog.version import __version__
 
 if TYPE_CHECKING:
     from tidelog.testing.broker import AsyncBroker, Broker
+
+_use_compiled_modules()
 
 __all__ = ["AsyncBroker", "Broker", "__version__"]
 

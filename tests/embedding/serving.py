@@ -14,7 +14,7 @@ from pathlib import Path
 
 READY = re.compile(
     r"tidelog (?P<version>\S+) node (?P<node>\d+) ready on (?P<address>127\.0\.0\.1:(?P<port>\d+)), "
-    r"data in (?P<data>.+), (?P<partitions>\d+) partitions, (?P<ms>\d+) ms\n"
+    r"data in (?P<data>.+), (?P<partitions>\d+) partitions, (?P<kind>compiled|plain Python), (?P<ms>\d+) ms\n"
 )
 START_SECONDS = 60.0
 

@@ -2,63 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tidelog.api.services import Services
+
 if TYPE_CHECKING:
-    from tidelog.config.broker import BrokerConfig
-    from tidelog.controller.channel import ControllerChannel
-    from tidelog.controller.membership import ClusterMembership
-    from tidelog.controller.producer_ids import ProducerIds
-    from tidelog.controller.service import ControllerService
-    from tidelog.groups.coordinator import GroupCoordinator
-    from tidelog.metadata.publisher import MetadataPublisher
     from tidelog.net.connection import Connection
-    from tidelog.partitions.fetch_session import FetchSessionCache
-    from tidelog.partitions.table import PartitionTable
-    from tidelog.telemetry.metrics import NodeMetrics
-    from tidelog.transactions.coordinator import TransactionCoordinator
-    from tidelog.transactions.markers import MarkerWriter
+
+__all__ = ["RequestContext", "Services"]
 
 
-@dataclass(slots=True)
-class Services:
-    """The parts of a node that handlers call down to; one per node, shared by all requests."""
-
-    node_id: int
-    cluster_id: str
-    config: BrokerConfig
-    metadata: MetadataPublisher
-    """`metadata.image` is the current immutable MetadataImage."""
-    controller: ControllerService
-    """Decides where it is active; its `runner` knows who leads the metadata quorum."""
-    channel: ControllerChannel
-    """The way to the active controller, wherever it is."""
-    cluster: ClusterMembership
-    """How nodes join, and how they are doing."""
-    partitions: PartitionTable
-    fetch_sessions: FetchSessionCache
-    producer_ids: ProducerIds
-    groups: GroupCoordinator
-    transactions: TransactionCoordinator
-    markers: MarkerWriter
-    """Ends transactions in the partitions of this node."""
-    metrics: NodeMetrics
-    now_ms: Callable[[], int]
-    """Wall clock, for timestamps that people see; never for measuring how long something took."""
-
-
-@dataclass(slots=True)
 class RequestContext:
     """One request: its header and where it came from."""
 
-    services: Services
-    api_key: int
-    version: int
-    correlation_id: int
-    client_id: str | None
-    peer_host: str
-    listener_name: str
-    connection: Connection | None
-    """None for a request that another node forwards, or this node puts to itself."""
+    __slots__ = (
+        "api_key",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "listener_name",
+        "peer_host",
+        "services",
+        "version",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        peer_host: str,
+        listener_name: str,
+        connection: Connection | None,
+    ) -> None:
+        self.services = services
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.peer_host = peer_host
+        self.listener_name = listener_name
+        self.connection = connection
+        """None for a request that another node forwards, or this node puts to itself."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from struct import Struct
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from tidelog.api.context import RequestContext, Services
 from tidelog.api.forwarding import forward_or_handle
@@ -28,9 +28,9 @@ from tidelog.telemetry.metrics import DurationHistogram, NodeMetrics
 
 logger = get_logger("tidelog.api")
 
-_KEY_VERSION = Struct(">hh")
-
-_LARGE = frozenset({int(ApiKey.PRODUCE), RAFT_API_KEY})
+_unpack_key_version: Final = Struct(">hh").unpack_from
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+_LARGE: Final = frozenset({int(ApiKey.PRODUCE), RAFT_API_KEY})
 """What carries records, which are not decoded."""
 
 FrameHandler = Callable[[RequestContext, bytes | bytearray, int], Buffers | PendingReply | None]
@@ -40,11 +40,13 @@ MessageHandler = Callable[[RequestContext, Any], Any]
 class _Route:
     """One API, with its handler imported."""
 
-    __slots__ = ("api", "duration", "handle", "handle_frame", "is_local", "request_class")
+    __slots__ = ("api", "duration", "handle", "handle_frame", "is_local", "max_version", "min_version", "request_class")
 
     def __init__(self, api: Api, metrics: NodeMetrics) -> None:
         module = import_module(f"tidelog.api.handlers.{api.handler}")
         self.api = api
+        self.min_version = api.min_version
+        self.max_version = api.max_version
         self.handle_frame: FrameHandler | None = getattr(module, "handle_frame", None)
         self.handle: MessageHandler | None = getattr(module, "handle", None)
         assert (self.handle is None) != (self.handle_frame is None), f"{api.handler} has one way to be called"
@@ -73,36 +75,40 @@ class Dispatcher:
     def dispatch(self, connection: Connection, frame: bytes | bytearray, start: int) -> Reply:
         """Answers one request. Raises CloseConnection for a frame that cannot be answered."""
         started_s = perf_counter()
-        api_key, version = _KEY_VERSION.unpack_from(frame, start)
-        route = self._routes.get(api_key) or self._load_route(api_key, version)
-        if not route.api.min_version <= version <= route.api.max_version:
+        api_key: int
+        version: int
+        api_key, version = _unpack_key_version(frame, start)
+        route = self._routes.get(api_key)
+        if route is None:
+            route = self._load_route(api_key, version)
+        if not route.min_version <= version <= route.max_version:
             return self._refuse_version(frame, start, api_key, version)
         if not self._is_open and not route.api.between_nodes:
             raise CloseConnection("starting", "the node has not started yet")
         if len(frame) - start > limits.REQUEST_BYTES_MAX and api_key not in _LARGE:
             raise CloseConnection("oversized", f"api key {api_key} with {len(frame) - start} bytes")
         try:
-            header = decode_request_header(frame, start)
+            _, _, correlation_id, client_id, position = decode_request_header(frame, start)
             context = RequestContext(
                 self._services,
                 api_key,
                 version,
-                header.correlation_id,
-                header.client_id,
+                correlation_id,
+                client_id,
                 connection.peer_host,
                 connection.listener_name,
                 connection,
             )
             if route.handle_frame is not None:
-                parts = route.handle_frame(context, frame, header.body_position)
+                parts = route.handle_frame(context, frame, position)
                 if isinstance(parts, PendingReply):
                     parts.prepare_with(self._finish_later(context, route.duration, started_s))
                     return parts
                 route.duration.observe(perf_counter() - started_s)
                 if parts is not None:
-                    parts.insert(0, _response_header(api_key, version, header.correlation_id))
+                    parts.insert(0, _response_header(api_key, version, correlation_id))
                 return parts
-            request, _ = route.request_class.decode(frame, header.body_position, version)
+            request, _ = route.request_class.decode(frame, position, version)
             assert route.handle is not None
             if route.api.forwarded and not self._services.controller.is_active and not route.is_local(request):
                 response = forward_or_handle(context, bytes(frame[start:]), route.handle, request)
@@ -131,7 +137,7 @@ class Dispatcher:
     def _refuse_version(self, frame: bytes | bytearray, start: int, api_key: int, version: int) -> Buffers:
         """Kafka answers an unknown ApiVersions version in version 0, so that clients can step down; it closes the
         connection for every other API, since no response format is known to both sides."""
-        if api_key != ApiKey.API_VERSIONS:
+        if api_key != _API_VERSIONS:
             raise CloseConnection("malformed", f"unsupported api key {api_key} version {version}")
         from tidelog.api.handlers.api_versions import unsupported_version_response
 

@@ -98,9 +98,10 @@ def _run(arguments: list[str]) -> int:
     parser = build_parser(noun)
     args = parser.parse_args(arguments)
     if args.version:
+        from tidelog.compiled import describe
         from tidelog.version import __version__
 
-        print(f"tidelog {__version__}")
+        print(f"tidelog {__version__}, data path: {describe()}")
         return 0
     if args.noun is None:
         parser.print_help(sys.stderr)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.cli.errors import CommandError
+from tidelog.compiled import is_compiled
 from tidelog.config.setting import ConfigError
 from tidelog.node.config_file import GivenSetting, LoadedConfig, load_config, parse_options, read_environment, read_file
 from tidelog.node.errors import NodeStartError
@@ -162,7 +163,7 @@ def _say_ready(node: Node) -> None:
     config = node.config
     line = (
         f"tidelog {__version__} node {config.node_id} ready on {node.address}, data in {config.data_directory}, "
-        f"{node.partition_count} partitions, {took_ms:.0f} ms"
+        f"{node.partition_count} partitions, {'compiled' if is_compiled() else 'plain Python'}, {took_ms:.0f} ms"
     )
     try:
         print(line, flush=True)

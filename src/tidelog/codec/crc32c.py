@@ -5,10 +5,11 @@ Python gives the same answers slowly.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from tidelog.codec.buffers import Buffer
 
-_POLYNOMIAL_REVERSED = 0x82F63B78
+_POLYNOMIAL_REVERSED: Final = 0x82F63B78
 _table: list[int] = []
 
 

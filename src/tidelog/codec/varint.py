@@ -4,10 +4,12 @@ Records use the zigzag forms (`varint`, `varlong`), flexible messages the unsign
 within its five (or ten) bytes or within the buffer raises MalformedVarint; nothing else is raised.
 """
 
+from typing import Final
+
 from tidelog.codec.buffers import Buffer
 from tidelog.model.errors import BrokerError, ErrorCode
 
-_ONE_BYTE = tuple(bytes((value,)) for value in range(128))
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(128))
 
 
 class MalformedVarint(BrokerError):

@@ -5,7 +5,7 @@ more than the rest of the lookup.
 """
 
 import base64
-from typing import NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 
 NodeId = NewType("NodeId", int)
 Offset = NewType("Offset", int)
@@ -14,13 +14,13 @@ ProducerId = NewType("ProducerId", int)
 TopicId = NewType("TopicId", bytes)
 """Exactly 16 bytes; ZERO_TOPIC_ID means "not given"."""
 
-ZERO_TOPIC_ID = TopicId(bytes(16))
-NO_NODE = NodeId(-1)
-NO_LEADER_EPOCH = LeaderEpoch(-1)
-NO_PRODUCER_ID = ProducerId(-1)
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_TIMESTAMP = -1
+ZERO_TOPIC_ID: Final = TopicId(bytes(16))
+NO_NODE: Final = NodeId(-1)
+NO_LEADER_EPOCH: Final = LeaderEpoch(-1)
+NO_PRODUCER_ID: Final = ProducerId(-1)
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
 
 
 class TopicPartition(NamedTuple):

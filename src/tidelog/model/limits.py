@@ -3,56 +3,58 @@
 Limits that users may change are settings (see `tidelog.config`); these are the hard ones behind them.
 """
 
-FRAME_BYTES_MIN = 8
+from typing import Final
+
+FRAME_BYTES_MIN: Final = 8
 """The smallest request: api key, api version, correlation id."""
 
-FRAME_BYTES_MAX = 100 * 1024 * 1024
+FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
 """Default of `socket.request.max.bytes`; a larger announced size closes the connection unread."""
 
-REQUEST_BYTES_MAX = 8 * 1024 * 1024
+REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
 """The largest request that is not a produce. Everything else is decoded into objects, which take many times the bytes
 they came as; records stay bytes."""
 
-CONNECTION_IN_FLIGHT_BYTES_MAX = 128 * 1024 * 1024
+CONNECTION_IN_FLIGHT_BYTES_MAX: Final = 128 * 1024 * 1024
 """Requests read but not answered, per connection; beyond it the socket is not read (one frame always fits)."""
 
-NODE_IN_FLIGHT_BYTES_MAX = 512 * 1024 * 1024
+NODE_IN_FLIGHT_BYTES_MAX: Final = 512 * 1024 * 1024
 """The same over all connections of a node; must exceed FRAME_BYTES_MAX so that one frame always fits."""
 
-CONNECTION_IN_FLIGHT_REQUESTS_MAX = 256
+CONNECTION_IN_FLIGHT_REQUESTS_MAX: Final = 256
 
-CONNECTIONS_MAX = 20_000
+CONNECTIONS_MAX: Final = 20_000
 
-RESPONSE_BYTES_MIN = 4
+RESPONSE_BYTES_MIN: Final = 4
 """The smallest response a node reads from another: a correlation id."""
 
-RPC_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
+RPC_RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 """The largest response a node reads from another: a fetch of what may be there, and one batch of any size more."""
 
-RPC_IN_FLIGHT_REQUESTS_MAX = 1024
+RPC_IN_FLIGHT_REQUESTS_MAX: Final = 1024
 """Requests to another node that wait for their answers, per connection; one more is refused."""
 
-RPC_IN_FLIGHT_BYTES_MAX = 64 * 1024 * 1024
+RPC_IN_FLIGHT_BYTES_MAX: Final = 64 * 1024 * 1024
 """The same in bytes; a single larger request still goes out when nothing else is under way."""
 
-TOPIC_NAME_LENGTH_MAX = 249
+TOPIC_NAME_LENGTH_MAX: Final = 249
 
-RECORD_HEADERS_MAX = 100_000
+RECORD_HEADERS_MAX: Final = 100_000
 """Headers one record may carry when records are parsed."""
 
-DECOMPRESSED_BATCH_BYTES_MAX = 256 * 1024 * 1024
+DECOMPRESSED_BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
 """The most a compressed batch may grow to when it is opened."""
 
-TAGGED_FIELDS_MAX = 1024
+TAGGED_FIELDS_MAX: Final = 1024
 """Tagged fields one structure may carry; more is a hostile peer."""
 
-PRODUCER_BATCHES_RETAINED = 5
+PRODUCER_BATCHES_RETAINED: Final = 5
 """Batches remembered per idempotent producer, as Kafka's clients keep at most five in flight."""
 
-COMPACTION_KEYS_MAX = 500_000
+COMPACTION_KEYS_MAX: Final = 500_000
 """Keys one compaction pass remembers, about 150 bytes each; a dirtier log takes several passes."""
 
-COMPACTION_KEY_BYTES_KEPT = 15
+COMPACTION_KEY_BYTES_KEPT: Final = 15
 """Longer keys are remembered by a 16-byte hash."""
 
 RAFT_ENTRY_BYTES_MAX = 6 * 1024 * 1024

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from tidelog.net.direct import REGION_BYTES_MIN, DirectSender, Piece
 from tidelog.net.framing import Frame, FrameError, FrameReader
@@ -20,32 +20,39 @@ from tidelog.net.reply import Buffers, CloseConnection, Part, PendingReply, Regi
 if TYPE_CHECKING:
     from tidelog.net.listener import Listener
 
-_SIZE = Struct(">i")
+_pack_size: Final = Struct(">i").pack
 
-WRITE_CHUNK_BYTES = 256 * 1024
+WRITE_CHUNK_BYTES: Final = 256 * 1024
 """How much of a file region is read at a time; also about what a stalled peer holds of this node's memory."""
 
 Dispatch = Callable[["Connection", bytes | bytearray, int], Reply]
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection:
+    """Has the methods of an asyncio.BufferedProtocol; the loop sees it through `net/loop_side.py`."""
+
     __slots__ = (
         "_answers",
+        "_budget",
         "_close_reason",
         "_direct",
         "_dispatch",
         "_frames",
+        "_has_region",
         "_held_bytes",
         "_is_at_eof",
         "_is_closed",
         "_is_reading",
         "_is_write_paused",
         "_listener",
+        "_metrics",
+        "_monotonic_s",
         "_outgoing",
         "_queued_frames",
         "_transport",
         "client_software",
         "last_active_s",
+        "listener_name",
         "on_lost",
         "peer_host",
         "peer_port",
@@ -53,6 +60,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, listener: Listener, dispatch: Dispatch) -> None:
         self._listener = listener
+        self._budget = listener.budget
+        self._metrics = listener.metrics
+        self._monotonic_s = listener.monotonic_s
         self._dispatch = dispatch
         self._frames = FrameReader(listener.scratch, listener.frame_bytes_max)
         self._queued_frames: deque[Frame] = deque()
@@ -61,6 +71,8 @@ class Connection(asyncio.BufferedProtocol):
         """Started but unanswered requests, oldest first, each with the bytes it holds of the budget."""
         self._outgoing: deque[Part] = deque()
         """What could not be handed to the transport yet: regions are loaded only when there is room."""
+        self._has_region = False
+        """Whether any of it is a region; false for all but fetches."""
         self._direct: DirectSender | None = None
         """Made when the first large region is sent; busy while the socket is full of one."""
         self._held_bytes = 0
@@ -71,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_closed = False
         self._close_reason = "peer"
         self._transport: asyncio.Transport
+        self.listener_name = listener.name
         self.peer_host = ""
         self.peer_port = 0
         self.client_software: tuple[str, str] | None = None
@@ -79,14 +92,10 @@ class Connection(asyncio.BufferedProtocol):
         self.on_lost: Callable[[], None] | None = None
         """Called once when the connection is gone, for whoever watches the peer."""
 
-    @property
-    def listener_name(self) -> str:
-        return self._listener.name
-
     # -- asyncio.BufferedProtocol ----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         if peer:
             self.peer_host, self.peer_port = peer[0], peer[1]
@@ -96,9 +105,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closed = True
-        budget = self._listener.budget
-        budget.forget(self)
-        budget.release(self._held_bytes)
+        self._budget.forget(self)
+        self._budget.release(self._held_bytes)
         self._held_bytes = 0
         self._queued_frames.clear()
         self._outgoing.clear()
@@ -116,10 +124,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._frames.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        listener = self._listener
-        listener.metrics.bytes_in += nbytes
-        self.last_active_s = listener.monotonic_s()
-        listener.budget.charge(nbytes)
+        self._metrics.bytes_in += nbytes
+        self.last_active_s = self._monotonic_s()
+        self._budget.charge(nbytes)
         self._held_bytes += nbytes
         try:
             frames = self._frames.filled(nbytes)
@@ -194,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
     def _release(self, held_bytes: int) -> None:
         if not self._is_closed:
             self._held_bytes -= held_bytes
-            self._listener.budget.release(held_bytes)
+            self._budget.release(held_bytes)
 
     def _maybe_close_at_eof(self) -> None:
         if self._is_at_eof and self._is_answered and not self._is_closed:
@@ -211,10 +218,11 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 size += part.size
                 has_region = True
-        self._listener.metrics.bytes_out += size + 4
-        self._outgoing.append(_SIZE.pack(size))
+        self._metrics.bytes_out += size + 4
+        self._outgoing.append(_pack_size(size))
         self._outgoing.extend(parts)
         if has_region:
+            self._has_region = True
             self._send()
 
     def _send(self) -> None:
@@ -222,28 +230,39 @@ class Connection(asyncio.BufferedProtocol):
         outgoing = self._outgoing
         if not outgoing or self._is_write_paused or self._is_closed:
             return
+        if self._has_region:
+            self._send_regions()
+            return
+        data = b"".join(cast("Iterable[bytes]", outgoing))
+        outgoing.clear()
+        self._transport.write(data)
+
+    def _send_regions(self) -> None:
+        outgoing = self._outgoing
         if self._transport.get_write_buffer_size() == 0 and any(map(_is_large_region, outgoing)):
             self._send_directly()
             return
-        ready: list[bytes] = []
+        ready: list[Part] = []
         try:
             while outgoing and not self._is_write_paused:
                 part = outgoing.popleft()
                 if isinstance(part, (bytes, bytearray, memoryview)):
-                    ready.append(cast(bytes, part))
+                    ready.append(part)
                     continue
                 if part.size > WRITE_CHUNK_BYTES:
                     outgoing.appendleft(_Rest(part, WRITE_CHUNK_BYTES))
                 ready.append(_load(part, min(part.size, WRITE_CHUNK_BYTES)))
                 if part.size >= REGION_BYTES_MIN:
-                    self._transport.writelines(ready)
+                    self._transport.writelines(cast("Iterable[bytes]", ready))
                     ready.clear()
         except OSError as error:
             # The size is already on the wire, so there is no way left to say it in the response.
             self.close("error", f"a log could not be read: {error}")
             return
+        if not outgoing:
+            self._has_region = False
         if ready:
-            self._transport.write(b"".join(ready))
+            self._transport.write(b"".join(cast("Iterable[bytes]", ready)))
 
     def _send_directly(self) -> None:
         if self._direct is None:
@@ -251,6 +270,7 @@ class Connection(asyncio.BufferedProtocol):
             self._direct = DirectSender(fd, self.resume_writing, self._direct_failed)
         pieces = cast("deque[Piece]", self._outgoing)
         self._outgoing = deque()
+        self._has_region = False
         if not self._direct.send(pieces):
             self.pause_writing()
 
@@ -264,18 +284,18 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_reading and not self._is_closed and self._must_pause():
             self._is_reading = False
             self._transport.pause_reading()
-            if self._listener.budget.is_spent:
-                self._listener.budget.wait(self)
+            if self._budget.is_spent:
+                self._budget.wait(self)
 
     def _maybe_resume_reading(self) -> None:
         if not self._is_reading and not self._is_closed and not self._must_pause():
             self._is_reading = True
-            self._listener.budget.forget(self)
+            self._budget.forget(self)
             self._transport.resume_reading()
 
     def _must_pause(self) -> bool:
         return (
-            self._listener.budget.is_spent
+            self._budget.is_spent
             or self._is_write_paused
             or self._held_bytes >= self._listener.connection_bytes_max
             or len(self._answers) + len(self._queued_frames) >= self._listener.requests_per_connection_max
@@ -283,8 +303,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_from_budget(self) -> None:
         self._maybe_resume_reading()
-        if not self._is_reading and not self._is_closed and self._listener.budget.is_spent:
-            self._listener.budget.wait(self)
+        if not self._is_reading and not self._is_closed and self._budget.is_spent:
+            self._budget.wait(self)
 
     @property
     def has_partial_frame(self) -> bool:

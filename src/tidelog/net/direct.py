@@ -12,12 +12,12 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
-REGION_BYTES_MIN = 32 * 1024
+REGION_BYTES_MIN: Final = 32 * 1024
 """Below this, one copy is cheaper than one more system call."""
 
-_MSG_MORE = getattr(socket, "MSG_MORE", 0)
+_MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 """Lets the bytes in front of a region travel in its first packet."""
 
 

@@ -8,16 +8,17 @@ announced: the place of a large frame is never more than GROWTH times the bytes 
 from __future__ import annotations
 
 from struct import Struct
+from typing import Final
 
 from tidelog.model import limits
 
-SCRATCH_BYTES = 256 * 1024
-DIRECT_BYTES_MIN = 16 * 1024
+SCRATCH_BYTES: Final = 256 * 1024
+DIRECT_BYTES_MIN: Final = 16 * 1024
 """From this many missing bytes on, the rest of a frame is received in place instead of being copied there."""
 
-GROWTH = 4
+GROWTH: Final = 4
 
-_SIZE = Struct(">i")
+_SIZE: Final = Struct(">i")
 
 Frame = tuple[bytes | bytearray, int]
 """A buffer that ends where the frame ends, and the position in it where the frame's content starts."""

@@ -12,6 +12,7 @@ from tidelog.model import limits
 from tidelog.net.budget import ByteBudget
 from tidelog.net.connection import Connection, Dispatch
 from tidelog.net.framing import SCRATCH_BYTES
+from tidelog.net.loop_side import ConnectionProtocol
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics
 
@@ -90,9 +91,9 @@ class Listener:
         await self._server.start_serving()
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
 
-    def _new_connection(self) -> Connection:
+    def _new_connection(self) -> ConnectionProtocol:
         assert self._dispatch is not None, "nobody is accepted before `serve`"
-        return Connection(self, self._dispatch)
+        return ConnectionProtocol(Connection(self, self._dispatch))
 
     def stop_accepting(self) -> None:
         if self._server is not None:

@@ -27,7 +27,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 """Section -> the prefixes its short names leave out, the first that fits wins."""
 
 ENVIRONMENT_PREFIX = "TIDELOG_"
-ENVIRONMENT_OF_COMMANDS = frozenset({"TIDELOG_BOOTSTRAP", "TIDELOG_CONFIG", "TIDELOG_DEBUG"})
+ENVIRONMENT_OF_COMMANDS = frozenset({"TIDELOG_BOOTSTRAP", "TIDELOG_COMPILED", "TIDELOG_CONFIG", "TIDELOG_DEBUG"})
 """Variables of the command line, not settings of a node."""
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from tidelog.model.errors import BrokerError, ErrorCode
 
-INITIAL_EPOCH = 0
+INITIAL_EPOCH: Final = 0
 """A full fetch that asks for a new session."""
-FINAL_EPOCH = -1
+FINAL_EPOCH: Final = -1
 """A full fetch that wants no session, and closes the one it names."""
-EVICTION_MS = 120_000
+EVICTION_MS: Final = 120_000
 """A session unused for this long may be evicted to make room."""
 
 TopicKey = str | bytes

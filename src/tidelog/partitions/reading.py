@@ -6,14 +6,14 @@ leader only, and by asking for what follows tells what it has.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.partitions.fetch_session import FetchTarget
 from tidelog.partitions.partition import Partition
 from tidelog.storage.region import LogRegion
 
-READ_COMMITTED = 1
+READ_COMMITTED: Final = 1
 
 AbortedTransaction = tuple[int, int]
 """Producer id and first offset."""

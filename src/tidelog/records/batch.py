@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from struct import Struct
 from struct import error as struct_error
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.crc32c import crc32c
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
     from tidelog.codec.buffers import Buffer
 
-HEADER_SIZE = 61
-LOG_OVERHEAD = 12
-MAGIC = 2
-MAGIC_POSITION = 16
-CRC_POSITION = 17
-ATTRIBUTES_POSITION = 21
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12
+MAGIC: Final = 2
+MAGIC_POSITION: Final = 16
+CRC_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21
 """Where the bytes covered by the CRC begin."""
-BATCH_LENGTH_MIN = HEADER_SIZE - LOG_OVERHEAD
+BATCH_LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
 
-COMPRESSION_MASK = 0x07
-TIMESTAMP_TYPE_MASK = 0x08
-TRANSACTIONAL_MASK = 0x10
-CONTROL_MASK = 0x20
-DELETE_HORIZON_MASK = 0x40
+COMPRESSION_MASK: Final = 0x07
+TIMESTAMP_TYPE_MASK: Final = 0x08
+TRANSACTIONAL_MASK: Final = 0x10
+CONTROL_MASK: Final = 0x20
+DELETE_HORIZON_MASK: Final = 0x40
 
-CREATE_TIME = 0
-LOG_APPEND_TIME = 1
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
 
-_HEADER = Struct(">qiibIhiqqqhii")
-_OFFSET_AND_LENGTH = Struct(">qi")
-_unpack_header = _HEADER.unpack_from
-_new_tuple = tuple.__new__
-_SEQUENCES = 1 << 31
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_OFFSET_AND_LENGTH: Final = Struct(">qi")
+_unpack_header: Final = _HEADER.unpack_from
+_new_tuple: Final = tuple.__new__
+_SEQUENCES: Final = 1 << 31
 assert _HEADER.size == HEADER_SIZE
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from struct import Struct
 from struct import error as struct_error
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.varint import MalformedVarint, decode_unsigned_varint, encode_unsigned_varint
 from tidelog.records.batch import InvalidRecord, decode_header
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from tidelog.codec.buffers import Buffer
 
-_KEY = Struct(">hh")
-_END_TRANSACTION_VALUE = Struct(">hi")
-_LEADER_CHANGE_START = Struct(">hi")
-_INT32 = Struct(">i")
+_KEY: Final = Struct(">hh")
+_END_TRANSACTION_VALUE: Final = Struct(">hi")
+_LEADER_CHANGE_START: Final = Struct(">hi")
+_INT32: Final = Struct(">i")
 
 
 class ControlType(IntEnum):

@@ -7,7 +7,7 @@ Damage raises InvalidRecord, CorruptBatch or DecompressionError, nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import decompress
 from tidelog.codec.varint import MalformedVarint, decode_varint, decode_varlong
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from tidelog.codec.buffers import Buffer
 
-_new_tuple = tuple.__new__
+_new_tuple: Final = tuple.__new__
 Headers = tuple[tuple[str, bytes | None], ...]
 
-RECORD_SIZE_MIN = 7
+RECORD_SIZE_MIN: Final = 7
 """Length, attributes, timestamp delta, offset delta, key length, value length, header count: a byte each."""
 
 

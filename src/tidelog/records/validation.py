@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.compression import CompressionType, DecompressionError
 from tidelog.codec.crc32c import crc32c
@@ -39,13 +39,13 @@ from tidelog.records.record import RECORD_SIZE_MIN, decode_record_headers, itera
 if TYPE_CHECKING:
     from tidelog.codec.buffers import Buffer
 
-UNBOUNDED_MS = 2**63 - 1
-PRODUCE_VERSION_ZSTD = 7
+UNBOUNDED_MS: Final = 2**63 - 1
+PRODUCE_VERSION_ZSTD: Final = 7
 """The first version of Produce whose batches may be compressed with zstd."""
 
-_LEGACY_SIZE_MIN = 14
-_ZSTD = int(CompressionType.ZSTD)
-_INT32 = Struct(">i")
+_LEGACY_SIZE_MIN: Final = 14
+_ZSTD: Final = int(CompressionType.ZSTD)
+_INT32: Final = Struct(">i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

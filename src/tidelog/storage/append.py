@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 NO_TIME: Final = -1
 EPOCH_MAX: Final = 0x7FFFFFFF
 _PREFIX: Final = Struct(">qii")
-_pack_prefix = _PREFIX.pack
+_pack_prefix: Final = _PREFIX.pack
 _PREFIX_SIZE: Final = _PREFIX.size
 _pwritev = os.pwritev
 

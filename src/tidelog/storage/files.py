@@ -11,31 +11,31 @@ import os
 import resource
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.codec.buffers import Buffer
 
-LOG_SUFFIX = ".log"
-OFFSET_INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-TXN_INDEX_SUFFIX = ".txnindex"
-SNAPSHOT_SUFFIX = ".snapshot"
-SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+LOG_SUFFIX: Final = ".log"
+OFFSET_INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
-CLEANED_SUFFIX = ".cleaned"
+CLEANED_SUFFIX: Final = ".cleaned"
 """Being written by compaction; worthless after a crash."""
-SWAP_SUFFIX = ".swap"
+SWAP_SUFFIX: Final = ".swap"
 """Written whole by compaction and about to take the place of older segments; the swap is finished after a crash."""
-DELETED_SUFFIX = ".deleted"
+DELETED_SUFFIX: Final = ".deleted"
 """No longer part of the log."""
 
-LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
-PARTITION_METADATA_FILE = "partition.metadata"
+LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE: Final = "partition.metadata"
 
-_INDEX_BYTES_RESIDENT_MAX = 16 * 1024 * 1024
+_INDEX_BYTES_RESIDENT_MAX: Final = 16 * 1024 * 1024
 
 
 def file_stem(offset: int) -> str:
@@ -114,8 +114,8 @@ def _open_files_max() -> int:
     return 4096 if soft == resource.RLIM_INFINITY else max(16, min(4096, soft // 3))
 
 
-RESIDENT_FILES = Residency(_open_files_max())
-RESIDENT_INDEXES = Residency(_INDEX_BYTES_RESIDENT_MAX)
+RESIDENT_FILES: Final = Residency(_open_files_max())
+RESIDENT_INDEXES: Final = Residency(_INDEX_BYTES_RESIDENT_MAX)
 """Bytes of loaded indexes of closed segments; those of active segments are needed by every append and stay."""
 
 

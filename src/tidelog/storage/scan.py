@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch, decode_header, verify_crc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RELATIVE_OFFSET_MAX = 2**31 - 1
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 """How far an offset may be above its segment's base: indexes keep four bytes, and Kafka reads them as signed."""
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tidelog.cli import main as entry
 from tidelog.cli.errors import CommandError, UsageError
+from tidelog.compiled import describe
 from tidelog.version import __version__
 
 
@@ -119,7 +120,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"tidelog {__version__}\n"
+    assert capsys.readouterr().out == f"tidelog {__version__}, data path: {describe()}\n"
 
 
 @pytest.mark.parametrize("noun", ["topics", "produce", "consume", "groups", "configs", "bench", "demo"])

@@ -191,6 +191,7 @@ def test_a_failed_write_that_cannot_be_undone_is_overwritten(tmp_path: Path, mon
     assert offsets_of(log) == [(0, 9), (10, 19)]
 
 
+@pytest.mark.plain
 def test_a_failed_roll_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = batch_of(10)
     log = open_log(tmp_path / "log", segment_bytes=2 * len(batch))

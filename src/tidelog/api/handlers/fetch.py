@@ -7,6 +7,7 @@ Each try reads anew, so a response never carries anything older than the moment 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from tidelog.api.context import RequestContext
 from tidelog.api.current_leaders import LEADER_IS_ELSEWHERE, leader_endpoints, leaders_elsewhere
@@ -27,8 +28,8 @@ from tidelog.partitions.replica_selection import preferred_read_replica
 from tidelog.protocol.hot_fetch import FetchRequest, decode_fetch, encode_fetch_response
 from tidelog.runtime.clock import monotonic_ms
 
-TOPIC_IDS_FROM_VERSION = 13
-FOLLOWER_READS_FROM_VERSION = 11
+TOPIC_IDS_FROM_VERSION: Final = 13
+FOLLOWER_READS_FROM_VERSION: Final = 11
 """Consumers that say where they stand may read from a follower."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.api.context import RequestContext
 from tidelog.api.transactional_writes import check_produce, has_transactional_batch
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidelog.api.transactional_writes import Refusals
     from tidelog.protocol.hot_produce import ProducedTopic, TopicResult
 
-ADMIN_CLIENT_ID = "__admin_client"
+ADMIN_CLIENT_ID: Final = "__admin_client"
 """The one client id Kafka lets write to internal topics."""
 
 _going_on: set[asyncio.Task[None]] = set()

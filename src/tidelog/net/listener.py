@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable
 
 from tidelog.model import limits
+from tidelog.net.accepting import Acceptor
 from tidelog.net.budget import ByteBudget
 from tidelog.net.connection import Connection, Dispatch
 from tidelog.net.framing import SCRATCH_BYTES
@@ -61,7 +62,7 @@ class Listener:
         self._buffer_sizes = ((socket.SO_SNDBUF, send_buffer_bytes), (socket.SO_RCVBUF, receive_buffer_bytes))
         self._idle_s = idle_s
         self._connections: set[Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self.host = ""
         self.port = 0
@@ -72,23 +73,18 @@ class Listener:
 
     async def bind(self, host: str, port: int) -> None:
         """Takes the address; nobody is accepted before `serve`, so that the node can finish its start first."""
+        acceptor = Acceptor(self._new_connection, self._backlog)
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                self._new_connection,
-                host or None,
-                port,
-                backlog=self._backlog,
-                start_serving=False,
-            )
+            bound_host, self.port = await acceptor.bind(host, port)
         except OSError as error:
             raise ListenError(_explain(host, port, error)) from error
-        address = self._server.sockets[0].getsockname()
-        self.host, self.port = host or address[0], address[1]
+        self._acceptor = acceptor
+        self.host = host or bound_host
 
     async def serve(self, dispatch: Dispatch) -> None:
-        assert self._server is not None, "bind comes first"
+        assert self._acceptor is not None, "bind comes first"
         self._dispatch = dispatch
-        await self._server.start_serving()
+        self._acceptor.start()
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
 
     def _new_connection(self) -> ConnectionProtocol:
@@ -96,9 +92,9 @@ class Listener:
         return ConnectionProtocol(Connection(self, self._dispatch))
 
     def stop_accepting(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._acceptor is not None:
+            self._acceptor.close()
+            self._acceptor = None
 
     def close_connections(self) -> None:
         if self._sweeper is not None:

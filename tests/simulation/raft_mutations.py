@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from tidelog.model.errors import ErrorCode
 from tidelog.raft.core import election, membership, reads, replication
 from tidelog.raft.core.effects import Done
 from tidelog.raft.core.events import Receive, Token
@@ -102,10 +101,10 @@ def appends_without_comparing_terms() -> Any:
 def changes_members_at_any_time() -> Any:
     """Changes of the members do not wait for one another, nor for the leader's first commit."""
 
-    def never_refuses(raft: RaftMachine) -> tuple[ErrorCode, str] | None:
-        return None if raft.is_leader else (ErrorCode.NOT_CONTROLLER, "not the leader")
+    def is_refused(raft: RaftMachine, token: Token) -> bool:
+        return not raft.is_leader
 
-    return _patched(membership, "_reason_to_refuse", never_refuses)
+    return _patched(membership, "_is_refused", is_refused)
 
 
 def reads_without_asking() -> Any:

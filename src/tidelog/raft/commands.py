@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 POLL_S = 0.01
+PATIENCE_S = 10.0
+"""How long a command waits for another one to be done with."""
+
+
+class _NotNow(MembershipRefused):
+    """Refused for a reason that will pass."""
 
 
 class Commands:
@@ -68,13 +74,21 @@ class Commands:
     # -- outcomes ------------------------------------------------------------------------------------------------------
 
     async def _command(self, event: Callable[[Token], Event]) -> int:
-        if self._outage is not None:
-            raise self._outage
-        token: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._open_commands.add(token)
-        token.add_done_callback(self._open_commands.discard)
-        self._step(event(token))
-        return await token
+        loop = asyncio.get_running_loop()
+        patience_s = loop.time() + PATIENCE_S
+        while True:
+            if self._outage is not None:
+                raise self._outage
+            token: asyncio.Future[int] = loop.create_future()
+            self._open_commands.add(token)
+            token.add_done_callback(self._open_commands.discard)
+            self._step(event(token))
+            try:
+                return await token
+            except _NotNow as refusal:
+                if loop.time() >= patience_s:
+                    raise MembershipRefused(refusal.code, refusal.message) from None
+                await asyncio.sleep(POLL_S)
 
     def _settle(self, effect: Done | Refused) -> None:
         token = effect.token
@@ -86,7 +100,8 @@ class Commands:
         elif effect.code == ErrorCode.NOT_CONTROLLER:
             token.set_exception(NotLeader(self.leader_id, effect.text))
         else:
-            token.set_exception(MembershipRefused(effect.code, effect.text))
+            error = _NotNow if effect.passes else MembershipRefused
+            token.set_exception(error(effect.code, effect.text))
 
     def _fail_commands(self, error: BrokerError) -> None:
         for token in list(self._open_commands):

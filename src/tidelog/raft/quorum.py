@@ -119,6 +119,8 @@ class Quorum(Commands):
         self._snapshot_ms = 0
         self._members = settings.bootstrap
         self._is_stopping = False
+        self._changed = asyncio.Event()
+        """Set when this member first leads, or fails to."""
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -130,12 +132,12 @@ class Quorum(Commands):
         """
         self._snapshot_ms = self._now_ms()
         machine = self._load(None)
-        while machine.members.voter_ids == (self._settings.node_id,) and machine.is_voter and not self.is_leader:
+        if machine.members.voter_ids == (self._settings.node_id,) and machine.is_voter:
+            await self._changed.wait()
             if self._applier.failure is not None:
                 raise DirectoryRefused(f"the metadata cannot be read: {self._applier.failure.message}")
             if self._outage is not None:
                 raise DirectoryRefused(f"the metadata cannot be written: {self._outage.message}")
-            await asyncio.sleep(0.0005)
 
     def _load(self, remembered: HardState | None) -> RaftMachine:
         """What is on disk becomes a machine. `remembered`: a newer term and vote than the disk took."""
@@ -160,6 +162,12 @@ class Quorum(Commands):
         self._machine = machine = RaftMachine(machine_settings, recovered, self._random, self._now_ms())
         self._outage = None
         self._use_members(machine.members)
+        known = machine.members.find(settings.node_id)
+        if known is not None and not known.is_same_node(settings.node_id, settings.directory_id):
+            logger.error(
+                "the quorum knows this node with another data directory; remove it there and let it join again",
+                node=settings.node_id,
+            )
         self._step(Tick())
         return machine
 
@@ -372,6 +380,8 @@ class Quorum(Commands):
 
     def _state_has_moved(self) -> None:
         """A chunk was applied."""
+        if self._applier.failure is not None:
+            self._changed.set()
         self._notify_leader()
         self._maybe_snapshot()
 
@@ -384,6 +394,8 @@ class Quorum(Commands):
             self._told = told
             logger.debug("quorum", leader=told[0], term=told[1], active=is_active)
             self._state_machine.leader_changed(told[0], told[1], is_active=is_active)
+            if is_active:
+                self._changed.set()
 
     def _use_members(self, members: MemberSet) -> None:
         self._members = members
@@ -396,6 +408,7 @@ class Quorum(Commands):
             return
         logger.error("metadata cannot be written", reason=error.message)
         self._outage = error
+        self._changed.set()
         self._fail_proposals(error)
         self._fail_commands(error)
         self._told = (NOBODY, self.term, False)

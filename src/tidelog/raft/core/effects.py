@@ -124,6 +124,8 @@ class Refused:
     token: Token
     code: ErrorCode
     text: str
+    passes: bool = False
+    """The reason will be gone in a moment: the same command may then be carried out."""
 
 
 @dataclass(frozen=True, slots=True)

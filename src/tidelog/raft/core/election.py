@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.raft.core import replication
+from tidelog.raft.core import membership, replication
 from tidelog.raft.core.effects import Role, RoleChanged, Send
 from tidelog.raft.core.messages import (
     LEADER_CHANGE_RECORDS,
@@ -151,7 +151,7 @@ def _become_leader(raft: RaftMachine) -> None:
     raft.term_start_offset = raft.append_own(EntryKind.LEADER_CHANGE, LEADER_CHANGE_RECORDS)
     if raft.is_bootstrapping:
         # The first members were only configured so far: whoever joins later must find them in the log.
-        raft.append_own(EntryKind.MEMBERS, MEMBERS_RECORDS, members=raft.members)
+        raft.append_own(EntryKind.MEMBERS, MEMBERS_RECORDS, members=membership.first_members(raft))
     replication.maybe_commit(raft)
     replication.send_due(raft)
 

@@ -60,19 +60,25 @@ class PendingChanges:
             raft.outbox.tell(Refused(token, ErrorCode.NOT_CONTROLLER, "The leadership ended."))
 
 
-def _reason_to_refuse(raft: RaftMachine) -> tuple[ErrorCode, str] | None:
+def _is_refused(raft: RaftMachine, token: Token) -> bool:
+    """Whether no change at all can be made now; whoever asked has been told."""
     if not raft.is_leader:
-        return ErrorCode.NOT_CONTROLLER, "This node does not lead the quorum."
-    if not raft.is_active_leader or raft.members_offset > raft.commit_offset or raft.changes.promotion is not None:
-        return ErrorCode.REQUEST_TIMED_OUT, "Another change of the members is under way; try again."
-    if raft.transfer is not None:
-        return ErrorCode.REQUEST_TIMED_OUT, "The leadership is being handed over; try again."
-    return None
+        raft.outbox.tell(Refused(token, ErrorCode.NOT_CONTROLLER, "This node does not lead the quorum."))
+    elif not raft.is_active_leader or raft.members_offset > raft.commit_offset or raft.changes.promotion is not None:
+        text = "Another change of the members is under way; try again."
+        raft.outbox.tell(Refused(token, ErrorCode.REQUEST_TIMED_OUT, text, passes=True))
+    elif raft.transfer is not None:
+        text = "The leadership is being handed over; try again."
+        raft.outbox.tell(Refused(token, ErrorCode.REQUEST_TIMED_OUT, text, passes=True))
+    else:
+        return False
+    return True
 
 
 def _begin(raft: RaftMachine, token: Token, change: Callable[[], MemberSet | tuple[ErrorCode, str]]) -> None:
-    problem = _reason_to_refuse(raft)
-    outcome = change() if problem is None else problem
+    if _is_refused(raft, token):
+        return
+    outcome = change()
     if isinstance(outcome, MemberSet):
         raft.changes.waiting.append((token, _write(raft, outcome)))
     else:
@@ -103,9 +109,7 @@ def add_learner(raft: RaftMachine, event: AddLearner) -> None:
 
 
 def add_voter(raft: RaftMachine, event: AddVoter) -> None:
-    problem = _reason_to_refuse(raft)
-    if problem is not None:
-        raft.outbox.tell(Refused(event.token, *problem))
+    if _is_refused(raft, event.token):
         return
     member, members = event.member, raft.members
     known = members.find(member.node_id)
@@ -199,3 +203,11 @@ def _maybe_pin_directories(raft: RaftMachine) -> None:
     members = MemberSet(tuple(map(pin, raft.members.voters)), tuple(map(pin, raft.members.learners)))
     if members != raft.members:
         _write(raft, members)
+
+
+def first_members(raft: RaftMachine) -> MemberSet:
+    """Those the node was started with, as they are first written down: its own directory it knows."""
+    own = raft.members.find(raft.node_id)
+    return (
+        raft.members if own is None else raft.members.with_voter(replace(own, directory_id=raft.settings.directory_id))
+    )

@@ -1,0 +1,154 @@
+"""Elections: pre-votes, votes that last, leaders that give up."""
+
+from __future__ import annotations
+
+from tests.unit.raft.driver import (
+    HEARTBEAT_MS,
+    TIMEOUT_MS,
+    Driver,
+    appends_to,
+    directory,
+    entry,
+    of,
+    replies,
+    voters,
+)
+
+from tidelog.raft.core.effects import HardState, Persist, Role, RoleChanged, Send
+from tidelog.raft.core.members import NO_MEMBERS
+from tidelog.raft.core.messages import EntryKind, LogEnd, RefusalResponse, TimeoutNowRequest, VoteRequest, VoteResponse
+
+
+def ask(term: int, *, pre_vote: bool = False, transfer: bool = False, log_end: LogEnd = LogEnd(0, 0)) -> VoteRequest:  # noqa: B008
+    return VoteRequest(term=term, request_id=1, is_pre_vote=pre_vote, is_transfer=transfer, log_end=log_end)
+
+
+def granted(response: object) -> bool:
+    assert isinstance(response, VoteResponse)
+    return response.granted
+
+
+def test_a_silent_leader_is_replaced_after_one_to_two_timeouts() -> None:
+    driver = Driver()
+    assert TIMEOUT_MS <= driver.machine.deadline_ms() < 2 * TIMEOUT_MS
+    effects = driver.wait(2 * TIMEOUT_MS)
+    assert {sent.destination.node_id for sent in of(effects, Send)} == {2, 3}
+    assert all(isinstance(sent.request, VoteRequest) and sent.request.is_pre_vote for sent in of(effects, Send))
+    assert driver.machine.term == 0, "a pre-vote leaves the term as it is"
+    assert driver.writes == []
+
+
+def test_the_questions_leave_only_when_the_own_vote_is_on_disk() -> None:
+    driver = Driver(syncs=False)
+    pre_vote = of(driver.wait(2 * TIMEOUT_MS), Send)[0].request
+    effects = driver.receive(2, VoteResponse(term=0, request_id=pre_vote.request_id, is_pre_vote=True, granted=True))
+    assert of(effects, Persist)[0].hard_state == HardState(1, 1, directory(1))
+    assert of(effects, Send) == []
+    assert len(of(driver.sync(), Send)) == 2
+
+
+def test_a_vote_is_told_only_when_it_is_on_disk() -> None:
+    driver = Driver(syncs=False)
+    effects = driver.receive(2, ask(1))
+    assert of(effects, Persist)[0].hard_state == HardState(1, 2, directory(2))
+    assert replies(effects) == []
+    assert [granted(response) for response in replies(driver.sync())] == [True]
+
+
+def test_one_vote_per_term_also_after_a_restart() -> None:
+    driver = Driver()
+    assert granted(replies(driver.receive(2, ask(1)))[0])
+    assert granted(replies(driver.receive(2, ask(1)))[0]), "the same candidate may ask again"
+    assert not granted(replies(driver.receive(3, ask(1)))[0])
+    again = Driver(hard_state=HardState(1, 2, directory(2)))
+    assert not granted(replies(again.receive(3, ask(1)))[0])
+    assert granted(replies(again.receive(3, ask(2)))[0])
+
+
+def test_no_vote_for_a_shorter_log() -> None:
+    driver = Driver(entries=(entry(0, 1, 1), entry(1, 3, 2)))
+    assert not granted(replies(driver.receive(2, ask(3, log_end=LogEnd(1, 9))))[0])
+    assert not granted(replies(driver.receive(2, ask(4, log_end=LogEnd(2, 2))))[0])
+    assert granted(replies(driver.receive(2, ask(5, log_end=LogEnd(2, 3))))[0])
+    assert granted(replies(driver.receive(3, ask(6, log_end=LogEnd(3, 1))))[0])
+
+
+def test_nobody_votes_while_a_leader_is_heard_unless_it_asked_for_it() -> None:
+    driver = Driver()
+    driver.append(2, 1, (0, 0))
+    driver.wait(TIMEOUT_MS - 1)
+    assert not granted(replies(driver.receive(3, ask(1, pre_vote=True)))[0])
+    assert not granted(replies(driver.receive(3, ask(9)))[0])
+    assert driver.machine.term == 1, "who was cut off does not drag the others into its term"
+    assert granted(replies(driver.receive(3, ask(2, transfer=True)))[0])
+
+
+def test_a_new_leader_begins_its_term_with_an_entry_and_writes_down_the_first_members() -> None:
+    driver = Driver()
+    effects = driver.become_leader()
+    written = [each for write in of(effects, Persist) for each in write.entries]
+    assert [each.kind for each in written] == [EntryKind.LEADER_CHANGE, EntryKind.MEMBERS]
+    assert written[1].members == voters(1, 2, 3)
+    assert {append.destination.node_id for node in (2, 3) for append in appends_to(effects, node)} == {2, 3}
+
+
+def test_a_quorum_of_one_elects_itself_at_once_with_one_write() -> None:
+    driver = Driver(members=voters(1), syncs=False)
+    assert driver.machine.deadline_ms() == 0
+    effects = driver.wait(1)
+    assert driver.machine.role is Role.LEADER
+    [write] = of(effects, Persist)
+    assert write.hard_state is not None
+    assert len(write.entries) == 2
+    assert driver.machine.commit_offset == 0
+    driver.sync()
+    assert driver.machine.commit_offset == driver.machine.log.end_offset == 3
+
+
+def test_a_leader_that_no_majority_answers_gives_up() -> None:
+    driver = Driver()
+    driver.become_leader()
+    driver.wait(TIMEOUT_MS - HEARTBEAT_MS)
+    driver.acknowledge(2, 0)
+    driver.wait(TIMEOUT_MS - 1)
+    assert driver.machine.role is Role.LEADER
+    effects = driver.wait(TIMEOUT_MS)
+    assert RoleChanged(Role.FOLLOWER, 1, -1) in effects
+
+
+def test_who_is_no_voter_never_asks() -> None:
+    assert Driver(node_id=4, members=voters(1, 2, 3)).wait(60_000) == []
+    assert Driver(node_id=4, members=NO_MEMBERS).wait(60_000) == []
+
+
+def test_a_stranger_is_refused_unless_it_is_ahead() -> None:
+    driver = Driver(entries=(entry(0, 1, 1),))
+    [refusal] = replies(driver.receive(9, ask(5, log_end=LogEnd(1, 1))))
+    assert isinstance(refusal, RefusalResponse)
+    assert "no member" in refusal.reason
+    assert driver.machine.term == 1
+    assert granted(replies(driver.receive(9, ask(5, log_end=LogEnd(2, 1))))[0]), (
+        "its members may not have come here yet"
+    )
+
+
+def test_a_known_id_with_another_disk_is_a_stranger() -> None:
+    driver = Driver()
+    [refusal] = replies(driver.receive(2, ask(1), source_directory=b"z" * 16))
+    assert isinstance(refusal, RefusalResponse)
+    assert "another data directory" in refusal.reason
+
+
+def test_a_second_node_of_the_own_id_is_refused() -> None:
+    [refusal] = replies(Driver().receive(1, ask(1), source_directory=b"z" * 16))
+    assert isinstance(refusal, RefusalResponse)
+    assert "another node uses the id 1" in refusal.reason
+
+
+def test_the_successor_asks_at_once_and_without_a_pre_vote() -> None:
+    driver = Driver()
+    driver.append(2, 1, (0, 0))
+    effects = driver.receive(2, TimeoutNowRequest(term=1, request_id=3))
+    requests = [sent.request for sent in of(effects, Send)]
+    assert all(isinstance(each, VoteRequest) and each.is_transfer and each.term == 2 for each in requests)
+    assert len(requests) == 2

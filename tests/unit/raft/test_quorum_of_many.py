@@ -1,0 +1,179 @@
+"""Quorums of several nodes with real disks: failover, members that come and go, and strangers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+from tests.unit.raft.quorums import Cluster, Node, any_of, eventually, topic
+from tests.unit.raft.test_quorum_of_one import run
+
+from tidelog.model.errors import ErrorCode
+from tidelog.raft.core.members import NO_MEMBERS, Member
+from tidelog.raft.errors import MembershipRefused, NotLeader
+
+THREE = any_of(1, 2, 3)
+
+
+async def start_three(cluster: Cluster) -> Node:
+    for node_id in (1, 2, 3):
+        await cluster.start(node_id, THREE)
+    return await cluster.leader()
+
+
+async def agreed(cluster: Cluster, names: list[str]) -> None:
+    await eventually(lambda: all(node.state.names == names for node in cluster.nodes.values()))
+
+
+def test_what_the_leader_acknowledges_reaches_everyone(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await start_three(cluster)
+        names = [f"topic-{number}" for number in range(200)]
+        await asyncio.gather(*(leader.quorum.propose([topic(name)]) for name in names))
+        await agreed(cluster, names)
+        others = [node for node in cluster.nodes.values() if node is not leader]
+        assert {node.quorum.leader_id for node in others} == {leader.settings.node_id}
+        with pytest.raises(NotLeader) as refused:
+            await others[0].quorum.propose([topic("nowhere")])
+        assert refused.value.leader_id == leader.settings.node_id
+
+    run(tmp_path, test)
+
+
+def test_the_others_go_on_without_their_leader_and_it_comes_back(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await start_three(cluster)
+        await leader.quorum.propose([topic("first")])
+        gone = leader.settings.node_id
+        del cluster.nodes[gone]
+        second = await cluster.leader()
+        assert second.quorum.term > leader.quorum.term or second is not leader
+        await second.quorum.propose([topic("second")])
+        await leader.quorum.stop()
+        await cluster.start(gone, THREE)
+        await agreed(cluster, ["first", "second"])
+
+    run(tmp_path, test)
+
+
+def test_a_leader_that_stops_hands_over(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await start_three(cluster)
+        await leader.quorum.propose([topic("first")])
+        await cluster.stop(leader.settings.node_id)
+        second = await cluster.leader()
+        assert second.quorum.term == leader.quorum.term, "both saw the election the old leader asked for"
+        await second.quorum.propose([topic("second")])
+        await agreed(cluster, ["first", "second"])
+
+    run(tmp_path, test)
+
+
+def test_a_node_that_joins_late_gets_the_snapshot_and_a_vote(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.start(1, any_of(1))
+        names = [f"topic-{number}" for number in range(80)]
+        for name in names:
+            await leader.quorum.propose([topic(name)])
+        await eventually(lambda: leader.quorum.status().log_start_offset > 0)
+        late = await cluster.start(2, NO_MEMBERS)
+        assert late.quorum.status().role == "outsider"
+        await leader.quorum.add_voter(Member(2, bytes([2]) * 16, "localhost", 1))
+        await agreed(cluster, names)
+        assert late.state.snapshots == 1
+        assert late.quorum.status().role == "follower"
+        assert [peer.member.node_id for peer in leader.quorum.status().voters] == [1, 2]
+        assert await leader.quorum.transfer_leadership(2) == 2
+        await eventually(lambda: late.quorum.is_leader)
+        await late.quorum.remove_member(1)
+        await late.quorum.propose([topic("alone")])
+        assert late.quorum.members.voter_ids == (2,)
+
+    run(tmp_path, test, snapshot_after_bytes=1000)
+
+
+def test_a_learner_follows_and_does_not_count(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.start(1, any_of(1))
+        learner = await cluster.start(2, NO_MEMBERS)
+        await leader.quorum.add_learner(Member(2, bytes([2]) * 16))
+        await leader.quorum.propose([topic("first")])
+        await agreed(cluster, ["first"])
+        assert learner.quorum.status().role == "learner"
+        await cluster.stop(2)
+        await leader.quorum.propose([topic("second")])
+        [status] = leader.quorum.status().learners
+        assert status.lag > 0
+
+    run(tmp_path, test)
+
+
+def test_refused_changes_say_why(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.start(1, any_of(1))
+        with pytest.raises(MembershipRefused) as last:
+            await leader.quorum.remove_member(1)
+        assert last.value.code == ErrorCode.INVALID_REQUEST
+        with pytest.raises(MembershipRefused) as unknown:
+            await leader.quorum.remove_member(5)
+        assert unknown.value.code == ErrorCode.VOTER_NOT_FOUND
+        with pytest.raises(MembershipRefused) as silent:
+            await leader.quorum.add_voter(Member(2, bytes([2]) * 16), timeout_s=0.3)
+        assert silent.value.code == ErrorCode.REQUEST_TIMED_OUT
+        assert leader.quorum.members.is_learner(2)
+
+    run(tmp_path, test)
+
+
+def test_a_member_that_was_removed_is_refused_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await start_three(cluster)
+        old = next(node_id for node_id in cluster.nodes if node_id != leader.settings.node_id)
+        await cluster.stop(old)
+        await leader.quorum.remove_member(old)
+        await leader.quorum.propose([topic("without it")])
+        term = leader.quorum.term
+        await cluster.start(old, THREE)
+        await eventually(lambda: "is no member of the quorum" in caplog.text)
+        await asyncio.sleep(1.0)
+        assert (await cluster.leader()).quorum.term == term, "it disturbs nobody"
+        told = [record for record in caplog.records if "traffic refused" in record.getMessage()]
+        assert len(told) <= 4, "one line here and one there, however often it asks"
+
+    with caplog.at_level(logging.WARNING, "tidelog.raft"):
+        run(tmp_path, test)
+
+
+def test_a_node_of_another_cluster_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await start_three(cluster)
+        await leader.quorum.propose([topic("first")])
+        other = next(node_id for node_id in cluster.nodes if node_id != leader.settings.node_id)
+        await cluster.stop(other)
+        await cluster.start(other, THREE, cluster_id="another", folder="another")
+        await eventually(lambda: "belongs to cluster" in caplog.text)
+        await leader.quorum.propose([topic("second")])
+
+    with caplog.at_level(logging.WARNING, "tidelog.raft"):
+        run(tmp_path, test)
+
+
+def test_a_member_with_a_wiped_disk_is_not_the_member_it_was(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await start_three(cluster)
+        zeros = bytes(16)
+        await eventually(lambda: all(member.directory_id != zeros for member in leader.quorum.members))
+        wiped = next(node_id for node_id in cluster.nodes if node_id != leader.settings.node_id)
+        await cluster.stop(wiped)
+        node = await cluster.start(wiped, THREE, directory_id=b"w" * 16, folder="wiped")
+        await eventually(lambda: "another data directory" in caplog.text)
+        await leader.quorum.propose([topic("first")])
+        assert node.state.names == []
+        await leader.quorum.add_voter(Member(wiped, b"w" * 16))
+        await agreed(cluster, ["first"])
+        assert leader.quorum.members.voter_ids == (1, 2, 3)
+
+    with caplog.at_level(logging.WARNING, "tidelog.raft"):
+        run(tmp_path, test)

@@ -1,0 +1,135 @@
+"""A quorum of one: elects itself, commits by its own sync, and is what a single node starts with."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.raft.quorums import Cluster, any_of, eventually, topic
+
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.protocol.generated.no_op_record import NoOpRecord
+from tidelog.raft.errors import NotLeader
+from tidelog.storage.errors import StorageFailure
+
+ONE = any_of(1)
+
+
+def run(path: Path, test: Callable[[Cluster], Coroutine[Any, Any, None]], **settings: int) -> None:
+    async def body() -> None:
+        cluster = Cluster(path, **settings)
+        try:
+            await test(cluster)
+        finally:
+            await cluster.stop_all()
+
+    asyncio.run(body())
+
+
+def test_it_leads_when_it_has_started_and_finds_everything_again(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        names = []
+        for restart in range(3):
+            node = await cluster.start(1, ONE)
+            assert node.quorum.is_leader
+            assert node.quorum.leader_id == 1
+            assert node.state.names == names
+            names.append(f"topic-{restart}")
+            end_offset = await node.quorum.propose([topic(names[-1])])
+            assert node.state.end_offset == end_offset == node.quorum.applied_offset
+            assert node.quorum.term == restart + 1
+            assert await node.quorum.read_index() == end_offset
+            await cluster.stop(1)
+
+    run(tmp_path, test)
+
+
+def test_proposals_keep_their_order_and_share_syncs(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.start(1, ONE)
+        before = node.quorum.syncs
+        names = [f"topic-{number}" for number in range(100)]
+        ends = await asyncio.gather(*(node.quorum.propose([topic(name)]) for name in names))
+        assert list(ends) == sorted(ends)
+        assert node.state.names == names
+        assert node.quorum.syncs - before < 20
+
+    run(tmp_path, test)
+
+
+def test_snapshots_shorten_the_log_and_are_loaded(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.start(1, ONE)
+        for number in range(60):
+            await node.quorum.propose([topic(f"topic-{number}")])
+        await eventually(lambda: node.quorum.status().log_start_offset > 0)
+        names = node.state.names
+        await cluster.stop(1)
+        node = await cluster.start(1, ONE)
+        assert node.state.snapshots == 1
+        assert node.state.names == names
+
+    run(tmp_path, test, snapshot_after_bytes=1000)
+
+
+def test_a_clean_stop_leaves_a_snapshot_when_it_pays(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.start(1, ONE)
+        await node.quorum.propose([topic(f"topic-{number}") for number in range(200)])
+        await cluster.stop(1)
+        node = await cluster.start(1, ONE)
+        assert (node.state.snapshots, len(node.state.names)) == (1, 200)
+
+    run(tmp_path, test)
+
+
+def test_a_batch_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.start(1, ONE)
+        with pytest.raises(BrokerError) as refused:
+            await node.quorum.propose([topic("x" * 30_000) for _ in range(250)])
+        assert refused.value.code == ErrorCode.RECORD_LIST_TOO_LARGE
+        assert await node.quorum.propose([NoOpRecord()])
+
+    run(tmp_path, test)
+
+
+def test_a_disk_that_refuses_ends_the_leadership_and_nothing_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.start(1, ONE)
+        await node.quorum.propose([topic("before")])
+        real = os.fdatasync
+
+        def refuse(fd: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fdatasync", refuse)
+        with pytest.raises(StorageFailure):
+            await node.quorum.propose([topic("lost")])
+        assert not node.quorum.is_leader
+        with pytest.raises(StorageFailure):
+            await node.quorum.propose([topic("refused")])
+        monkeypatch.setattr(os, "fdatasync", real)
+        await eventually(lambda: node.quorum.is_leader)
+        await node.quorum.propose([topic("after")])
+        assert node.state.names == ["before", "after"]
+        await cluster.stop(1)
+        assert (await cluster.start(1, ONE)).state.names == ["before", "after"]
+
+    run(tmp_path, test)
+
+
+def test_a_stopped_quorum_takes_nothing(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.start(1, ONE)
+        await node.quorum.stop()
+        with pytest.raises(NotLeader):
+            await node.quorum.propose([topic("late")])
+
+    run(tmp_path, test)

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
@@ -81,7 +81,7 @@ def tool_command(class_name: str, *arguments: str, heap: str = "256M") -> list[s
     return [java(), f"-Xmx{heap}", *JVM_FLAGS, log_config, "-cp", class_path(), class_name, *arguments]
 
 
-def _write_settings(directory: Path, port: int, settings: Mapping[str, str]) -> Path:
+def write_settings(directory: Path, port: int, settings: Mapping[str, str]) -> Path:
     template = Template((DEFINITIONS / "server.properties").read_text())
     text = template.substitute(PORT=port, CONTROLLER_PORT=free_port(), DATA=directory / "data")
     path = directory / "server.properties"
@@ -111,16 +111,16 @@ def prepare_kafka(directory: Path, *, port: int | None = None, settings: Mapping
         return int(text.partition("listeners=PLAINTEXT://127.0.0.1:")[2].partition(",")[0])
     chosen = port if port is not None else free_port()
     (directory / "logs").mkdir(exist_ok=True)
-    _format(directory, _write_settings(directory, chosen, settings or {}))
+    _format(directory, write_settings(directory, chosen, settings or {}))
     return chosen
 
 
-def spawn_kafka(directory: Path, port: int) -> BrokerProcess:
+def spawn_kafka(directory: Path, port: int, *, heap_flags: Sequence[str] = HEAP_FLAGS) -> BrokerProcess:
     """Start the process on a prepared directory without waiting for anything."""
     logs = directory / "logs"
     command = [
         java(),
-        *HEAP_FLAGS,
+        *heap_flags,
         *JVM_FLAGS,
         f"-Xlog:gc*:file={logs / 'gc.log'}:time,tags:filecount=10,filesize=100M",
         f"-Dkafka.logs.dir={logs}",

@@ -85,7 +85,7 @@ def one_at_a_time(args: argparse.Namespace) -> dict[str, Any]:
     """One record, wait until it is acknowledged, the next: librdkafka as a program would use it."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": args.bootstrap, "linger.ms": 0, "acks": "1"})
+    producer = Producer({"bootstrap.servers": args.bootstrap, "linger.ms": 0, "acks": args.acks})
     producer.list_topics(args.topic, timeout=30)
     value = b"v" * args.size
     values_ms = []
@@ -95,6 +95,36 @@ def one_at_a_time(args: argparse.Namespace) -> dict[str, Any]:
         assert producer.flush(30) == 0
         values_ms.append((time.perf_counter() - started) * 1000)
     return {"records": args.records, **latency_figures(values_ms)}
+
+
+def gap(args: argparse.Namespace) -> dict[str, Any]:
+    """Records every few milliseconds for so many seconds: the longest time without an acknowledgement. Prints a line
+    when the first ones are acknowledged."""
+    from confluent_kafka import Producer
+
+    settings = {"linger.ms": 0, "enable.idempotence": True, "retry.backoff.ms": 20, "retry.backoff.max.ms": 100}
+    producer = Producer({"bootstrap.servers": args.bootstrap, "acks": args.acks, "log_level": 0, **settings})
+    acknowledged_s = [time.monotonic()]
+    longest_s = 0.0
+
+    def delivered(error: Any, message: Any) -> None:
+        nonlocal longest_s
+        assert error is None, error
+        now_s = time.monotonic()
+        longest_s = max(longest_s, now_s - acknowledged_s[0])
+        acknowledged_s[0] = now_s
+
+    for number in range(50):
+        producer.produce(args.topic, b"%d" % number, partition=0, on_delivery=delivered)
+    assert producer.flush(60) == 0
+    longest_s = 0.0
+    print("ready", flush=True)
+    end_s = time.monotonic() + args.seconds
+    while time.monotonic() < end_s:
+        producer.produce(args.topic, b"x", partition=0, on_delivery=delivered)
+        producer.poll(0.005)
+    assert producer.flush(60) == 0
+    return {"gap_s": longest_s}
 
 
 def bare_socket(args: argparse.Namespace) -> dict[str, Any]:
@@ -165,6 +195,7 @@ KINDS = {
     "consume": consume,
     "one-at-a-time": one_at_a_time,
     "bare-socket": bare_socket,
+    "gap": gap,
     "paced-producer": paced_producer,
     "timing-consumer": timing_consumer,
 }
@@ -173,15 +204,17 @@ KINDS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=KINDS)
-    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--port", type=int, help="of the one broker")
+    parser.add_argument("--bootstrap", help="addresses of several")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--records", type=int, required=True)
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--acks", default="1")
     parser.add_argument("--rate", type=float, default=1000.0)
+    parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--idempotent", action="store_true")
     args = parser.parse_args()
-    args.bootstrap = f"127.0.0.1:{args.port}"
+    args.bootstrap = args.bootstrap or f"127.0.0.1:{args.port}"
     json.dump(KINDS[args.kind](args), sys.stdout)
     return 0
 

@@ -1,0 +1,150 @@
+"""Three nodes of either kind on this machine, each a process of its own, counted together."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from benchmarks import apache_kafka
+from benchmarks.broker_process import BrokerFailure, BrokerProcess, free_port, port_answers, wait_until
+from benchmarks.tidelog_node import spawn_tidelog
+from benchmarks.wire import Connection, ConnectionLost
+from tidelog.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+
+NODES = 3
+START_TIMEOUT_S = 120.0
+HEAP_FLAGS = ("-Xmx512M", "-Xms512M")
+SETTINGS = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+}
+
+
+class ClusterProcesses:
+    """As a context manager it is stopped at the end."""
+
+    def __init__(self, kind: str, nodes: dict[int, BrokerProcess]) -> None:
+        self.kind = kind
+        self.nodes = nodes
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    @property
+    def alive(self) -> dict[int, BrokerProcess]:
+        return {node_id: node for node_id, node in self.nodes.items() if node.alive()}
+
+    @property
+    def port(self) -> int:
+        return next(iter(self.alive.values())).port
+
+    def cpu_seconds(self) -> float:
+        return sum(node.cpu_seconds() for node in self.alive.values())
+
+    def rss_bytes(self) -> int:
+        return sum(node.rss_bytes() for node in self.alive.values())
+
+    def live_brokers(self) -> int:
+        """How many nodes each node knows to be alive; the smallest such number."""
+        counts = []
+        for node in self.alive.values():
+            try:
+                with Connection(node.port) as connection:
+                    counts.append(len(connection.call(MetadataRequest(topics=[]), 9).brokers))
+            except (OSError, ConnectionLost):
+                return 0
+        return min(counts, default=0)
+
+    def leader_and_in_sync(self, topic: str) -> tuple[int, int]:
+        """Node id of the leader of partition 0, and how many replicas are in sync."""
+        with Connection(self.port) as connection:
+            answer = connection.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 9).topics[0]
+        if answer.error_code or not answer.partitions:
+            return -1, 0
+        partition = answer.partitions[0]
+        return partition.leader_id, len(partition.isr_nodes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for node in self.alive.values():
+            node.process.terminate()
+        for node in self.nodes.values():
+            try:
+                node.process.wait(60)
+            except subprocess.TimeoutExpired:
+                node.kill()
+
+
+def start_cluster(kind: str, directory: Path) -> ClusterProcesses:
+    """Starts three nodes and returns when each of them knows all."""
+    start = _spawn_kafka if kind == "kafka" else _spawn_tidelog
+    cluster = ClusterProcesses(kind, start(directory))
+    try:
+        wait_until(
+            lambda: len(cluster.alive) < NODES or all(port_answers(node.port) for node in cluster.nodes.values()),
+            "every port answers",
+            START_TIMEOUT_S,
+        )
+        if len(cluster.alive) < NODES:
+            texts = [node.log_text()[-1000:] for node in cluster.nodes.values() if not node.alive()]
+            raise BrokerFailure(f"a node of {kind} ended at start: {texts}")
+        wait_until(lambda: cluster.live_brokers() == NODES, "every node knows all", START_TIMEOUT_S, 0.1)
+        time.sleep(1.0)
+    except BaseException:
+        cluster.__exit__()
+        raise
+    return cluster
+
+
+def _spawn_tidelog(directory: Path) -> dict[int, BrokerProcess]:
+    ports = {node_id: free_port() for node_id in range(1, NODES + 1)}
+    voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in ports.items())
+    return {
+        node_id: spawn_tidelog(
+            directory / f"{node_id}",
+            port,
+            settings={**SETTINGS, "node.id": str(node_id), "controller.quorum.voters": voters},
+        )
+        for node_id, port in ports.items()
+    }
+
+
+def _spawn_kafka(directory: Path) -> dict[int, BrokerProcess]:
+    ports = {node_id: (free_port(), free_port()) for node_id in range(1, NODES + 1)}
+    voters = ",".join(f"{node_id}@127.0.0.1:{controller}" for node_id, (_, controller) in ports.items())
+    cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
+    nodes = {}
+    for node_id, (port, controller) in ports.items():
+        place = directory / f"{node_id}"
+        (place / "logs").mkdir(parents=True)
+        settings = {
+            **SETTINGS,
+            "node.id": str(node_id),
+            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        }
+        _format_kafka(place, settings, cluster_id)
+        nodes[node_id] = apache_kafka.spawn_kafka(place, port, heap_flags=HEAP_FLAGS)
+    return nodes
+
+
+def _format_kafka(place: Path, settings: Mapping[str, str], cluster_id: str) -> None:
+    path = apache_kafka.write_settings(place, 0, settings)
+    # Voters that are all named in the settings need no bootstrap server.
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("controller.quorum.bootstrap")]
+    path.write_text("\n".join(lines) + "\n")
+    command = apache_kafka.tool_command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(path))
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise BrokerFailure(f"formatting {place} failed: {result.stdout}{result.stderr}")

@@ -8,8 +8,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
+from tidelog.metadata.batch import decode_metadata_batch
 from tidelog.metadata.framing import decode_metadata_record, encode_metadata_record
-from tidelog.metadata.snapshot import decode_metadata_batch
 from tidelog.model.errors import BrokerError
 from tidelog.protocol.message import Message
 from tidelog.raft.core.members import MemberSet

@@ -14,8 +14,8 @@ from concurrent.futures import Executor
 from pathlib import Path
 from random import Random
 
+from tidelog.metadata.batch import build_metadata_batch
 from tidelog.metadata.framing import encode_metadata_record
-from tidelog.metadata.snapshot import build_metadata_batch
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.limits import RAFT_ENTRY_BYTES_MAX
 from tidelog.protocol.message import Message
@@ -156,7 +156,7 @@ class Quorum(Commands):
             node_id=settings.node_id,
             directory_id=settings.directory_id,
             election_timeout_ms=settings.election_timeout_ms,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            heartbeat_interval_ms=max(1, min(settings.heartbeat_interval_ms, settings.election_timeout_ms // 5)),
             request_timeout_ms=2 * settings.election_timeout_ms,
         )
         self._machine = machine = RaftMachine(machine_settings, recovered, self._random, self._now_ms())

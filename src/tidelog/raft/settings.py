@@ -21,6 +21,7 @@ class QuorumSettings:
     election_timeout_ms: int = 1000
     """How long a follower waits for its leader before it asks for votes: this long up to twice as long, by chance."""
     heartbeat_interval_ms: int = 200
+    """How often a leader is heard; at least five times per election timeout."""
     segment_bytes: int = 1024 * 1024 * 1024
     snapshot_after_bytes: int = 20 * 1024 * 1024
     """Bytes of log behind the last snapshot that make the next one worth while."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tidelog.config.setting import INT64_MAX
 from tidelog.config.topic import TopicConfig
+from tidelog.metadata.image import METADATA_TOPIC
 from tidelog.model.errors import BrokerError
 from tidelog.model.ids import TopicPartition
 from tidelog.model.limits import RAFT_SNAPSHOT_PART_BYTES
@@ -42,7 +43,7 @@ from tidelog.storage.flushing import PendingFlush
 from tidelog.storage.log import Log
 from tidelog.telemetry.logs import get_logger
 
-METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
+METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The id Kafka gives this topic."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.unit.raft.driver import directory, member, voters
 
+from tidelog.metadata.batch import decode_metadata_batch
 from tidelog.raft.core.effects import HardState, Persist
 from tidelog.raft.core.members import ANY_DIRECTORY, NO_MEMBERS, MemberSet
 from tidelog.raft.core.messages import Entry, EntryKind, SnapshotId
@@ -61,8 +62,6 @@ class Disk:
         return self.loaded
 
     def values(self, start: int = 0) -> list[bytes]:
-        from tidelog.metadata.snapshot import decode_metadata_batch
-
         data = self.store.read_batches(start, self.store.log.log_end_offset)
         return [value for batch in data for value in decode_metadata_batch(batch.data)]
 

@@ -18,6 +18,8 @@ from tidelog.protocol.generated.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+_new_tuple = tuple.__new__
+"""Half the cost of a named tuple's own constructor."""
 FIRST_VERSION_WITH_MISSING_GROUP = 9
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
@@ -78,21 +80,25 @@ class _Answer:
                     for partition in asked.partitions
                 ]
                 continue
+            name, topic_id, known = topic.name, topic.topic_id, topic.partitions
             for partition in asked.partitions:
                 index = partition.partition_index
-                if index not in topic.partitions:
+                if index not in known:
                     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     answered.partitions.append(OffsetCommitResponsePartition(partition_index=index, error_code=unknown))
                     continue
                 self._places.append(answered)
                 self.offsets.append(
-                    OffsetToCommit(
-                        topic.name,
-                        index,
-                        partition.committed_offset,
-                        partition.committed_leader_epoch,
-                        partition.committed_metadata,
-                        topic.topic_id,
+                    _new_tuple(
+                        OffsetToCommit,
+                        (
+                            name,
+                            index,
+                            partition.committed_offset,
+                            partition.committed_leader_epoch,
+                            partition.committed_metadata,
+                            topic_id,
+                        ),
                     )
                 )
 

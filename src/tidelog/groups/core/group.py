@@ -8,6 +8,7 @@ good. A member that is still joining is known only to the second half. Nothing h
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 
@@ -347,14 +348,16 @@ class ClassicGroup:
             return None
         topics: set[str] = set()
         try:
-            for member in self.members.values():
-                topics.update(decode_subscribed_topics(member.metadata(self.protocol)))
+            # Most members say the same, to the byte.
+            for metadata in {member.metadata(self.protocol) for member in self.members.values()}:
+                topics.update(decode_subscribed_topics(metadata))
         except ValueError:
             return None
         return frozenset(topics)
 
 
-def decode_subscribed_topics(metadata: bytes) -> list[str]:
+@lru_cache(maxsize=1024)
+def decode_subscribed_topics(metadata: bytes) -> tuple[str, ...]:
     """The topics of a consumer's subscription: the prefix that every version of that format starts with."""
     topics: list[str] = []
     try:
@@ -371,4 +374,4 @@ def decode_subscribed_topics(metadata: bytes) -> list[str]:
             at += length
     except (StructError, UnicodeDecodeError) as error:
         raise ValueError(f"not a consumer subscription: {error}") from error
-    return topics
+    return tuple(topics)

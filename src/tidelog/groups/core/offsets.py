@@ -16,6 +16,8 @@ from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID, ZERO_TOPIC_ID
 
 _S = ClassicGroupState
+_new_tuple = tuple.__new__
+"""Half the cost of a named tuple's own constructor."""
 METADATA_BYTES_MAX = 32767
 """What the record's string can hold, whatever `offset.metadata.max.bytes` says."""
 
@@ -123,14 +125,15 @@ def decide_commit(request: Commit, now: Moment, settings: GroupSettings) -> Deci
     decision: Decision[Sequence[ErrorCode]] = Decision(errors)
     records = decision.records
     group_id = request.group_id
+    new, no_error = _new_tuple, ErrorCode.NONE
     for topic, partition, offset, leader_epoch, metadata, topic_id in request.offsets:
         text = metadata or ""
         if len(text) > max_length or (len(text) * 4 > METADATA_BYTES_MAX and len(text.encode()) > METADATA_BYTES_MAX):
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
-        committed = CommittedOffset(offset, leader_epoch, text, commit_ms, expire_ms, topic_id)
-        records.append(OffsetCommitRecord(group_id, topic, partition, committed))
-        errors.append(ErrorCode.NONE)
+        committed = new(CommittedOffset, (offset, leader_epoch, text, commit_ms, expire_ms, topic_id))
+        records.append(new(OffsetCommitRecord, (group_id, topic, partition, committed)))
+        errors.append(no_error)
     return decision
 
 

@@ -17,28 +17,21 @@ from tidelog.net.rpc import RpcClient, RpcError
 from tidelog.partitions.core.fetch_requests import FetchPlan, FetchPosition, FollowerSession, PartitionKey
 from tidelog.partitions.core.follower import FollowerState
 from tidelog.partitions.partition import Partition
-from tidelog.protocol.generated.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-)
+from tidelog.protocol.generated.fetch import FetchResponse, PartitionData
 from tidelog.protocol.generated.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from tidelog.protocol.hot_replica_fetch import REPLICA_FETCH_VERSION, encode_replica_fetch
+from tidelog.protocol.index import ApiKey
 from tidelog.runtime.clock import monotonic_ms
 from tidelog.storage.errors import StorageFailure
 from tidelog.telemetry.logs import get_logger
 
 logger = get_logger("tidelog.replication")
 
-FETCH_VERSION = 17
 BACKOFF_FIRST_MS = 20
 """The first rest after an error: a leader that has not heard of its election yet will in a moment."""
 LATEST, EARLIEST = -1, -2
@@ -138,9 +131,9 @@ class LeaderFetcher:
         request = self._encode(plan)
         try:
             frame, position = await self._client.call_encoded(
-                FetchRequest.API_KEY, FETCH_VERSION, request, timeout_s=self._timeout_s
+                ApiKey.FETCH, REPLICA_FETCH_VERSION, request, timeout_s=self._timeout_s
             )
-            response, _ = FetchResponse.decode(frame, position, FETCH_VERSION)
+            response, _ = FetchResponse.decode(frame, position, REPLICA_FETCH_VERSION)
         except (RpcError, BrokerError) as error:
             if not self._backoff_ms:
                 logger.warning("cannot fetch from the leader", leader=self._leader_id, reason=str(error))
@@ -190,34 +183,19 @@ class LeaderFetcher:
 
     def _encode(self, plan: FetchPlan) -> bytes:
         config = self._config
-        topics: dict[bytes, list[FetchPartition]] = {}
-        for (topic_id, index), position in plan.named.items():
-            topics.setdefault(topic_id, []).append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=position.leader_epoch,
-                    fetch_offset=position.fetch_offset,
-                    last_fetched_epoch=position.last_fetched_epoch,
-                    log_start_offset=position.log_start_offset,
-                    partition_max_bytes=config.replica_fetch_max_bytes,
-                )
-            )
-        forgotten: dict[bytes, list[int]] = {}
-        for topic_id, index in plan.forgotten:
-            forgotten.setdefault(topic_id, []).append(index)
-        return FetchRequest(
+        return encode_replica_fetch(
+            node_id=self._identity.node_id,
+            broker_epoch=self._identity.broker_epoch(),
             cluster_id=self._identity.cluster_id,
-            replica_state=ReplicaState(replica_id=self._identity.node_id, replica_epoch=self._identity.broker_epoch()),
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
+            partition_max_bytes=config.replica_fetch_max_bytes,
             session_id=plan.session_id,
             session_epoch=plan.session_epoch,
-            topics=[FetchTopic(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()],
-            forgotten_topics_data=[
-                ForgottenTopic(topic_id=topic_id, partitions=indexes) for topic_id, indexes in forgotten.items()
-            ],
-        ).encode(FETCH_VERSION)
+            named=plan.named,
+            forgotten=plan.forgotten,
+        )
 
     # -- what came -----------------------------------------------------------------------------------------------------
 

@@ -114,3 +114,6 @@ def test_the_metadata_log_is_kafkas(broker: BrokerProcess, dump: Dump) -> None:
     assert all(partition["leader"] == 1 and partition["isr"] == [1] for partition in mine)
     configs = [record["data"] for record in records if record["type"] == "CONFIG_RECORD"]
     assert {"resourceType": 2, "resourceName": topic, "name": "retention.ms", "value": "12345"} in configs
+    voters = re.findall(r"KRaftVoters (\{.*\})$", output, re.MULTILINE)
+    assert [voter["voterId"] for voter in json.loads(voters[-1])["voters"]] == [1]
+    assert "LeaderChange: " in output

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from tidelog.controller.channel import HEARTBEAT, ControllerChannel
@@ -54,8 +54,12 @@ class BrokerLifecycle:
         *,
         collect_statistics: Callable[[], dict[str, Any]],
         give_up: Callable[[str], None],
+        ask_members: Callable[[], Awaitable[str | None]],
     ) -> None:
-        """`give_up` is called, with one line for people, when the cluster does not want this node any more."""
+        """`give_up` is called, with one line for people, when the cluster does not want this node any more.
+
+        `ask_members` asks whoever can be reached why nobody speaks to this node: it may not belong to them any more.
+        """
         self._service = service
         self._runner = service.runner
         self._config = service.runner.config
@@ -63,6 +67,7 @@ class BrokerLifecycle:
         self._membership = membership
         self._collect_statistics = collect_statistics
         self._give_up = give_up
+        self._ask_members = ask_members
         self._incarnation_id = os.urandom(16)
         self._task: asyncio.Task[None] | None = None
         self._is_ready = False
@@ -95,6 +100,9 @@ class BrokerLifecycle:
                 code = ErrorCode(response.error_code)
             except BrokerError as error:
                 logger.info("waiting for a controller", reason=error.message)
+                refusal = await self._ask_members()
+                if refusal is not None:
+                    raise RegistrationRefused(f"the cluster does not take this node in: {refusal}") from None
                 give_up_s = loop.time() + patience_s
                 continue
             if code == ErrorCode.NONE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from tidelog.controller.channel import ControllerChannel
@@ -26,10 +26,18 @@ Body = dict[str, Any]
 
 
 class ClusterMembership:
-    def __init__(self, service: ControllerService, channel: ControllerChannel) -> None:
+    def __init__(
+        self,
+        service: ControllerService,
+        channel: ControllerChannel,
+        *,
+        note_address: Callable[[int, tuple[str, int]], None] = lambda _node_id, _address: None,
+    ) -> None:
+        """`note_address` hears where a member is that comes back, perhaps at another address."""
         self._service = service
         self._runner = service.runner
         self._channel = channel
+        self._note_address = note_address
         self._heard: dict[int, Body] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self._allotted = 0
@@ -116,6 +124,8 @@ class ClusterMembership:
                 await quorum.remove_member(node_id)
             await quorum.add_learner(Member(node_id, directory_id, host, port))
             logger.info("node joins", node=node_id, address=f"{host}:{port}")
+        else:
+            self._note_address(node_id, (host, port))
         return {"cluster_id": image.cluster_id, "node_id": node_id, "members": self._describe_members(image)}
 
     def _check_vacant(self, image: MetadataImage, node_id: int, *, is_known: bool, is_new: bool) -> None:
@@ -155,6 +165,11 @@ class ClusterMembership:
         await self._service.unregister_broker(node_id)
         if quorum.members.find(node_id) is not None:
             await quorum.remove_member(node_id)
+
+
+async def ask_for_place(client: RpcClient, body: Body, timeout_s: float) -> Body:
+    """What a member answers to a node that wants to join, or that asks whether it still belongs."""
+    return await _call_json(client, JOIN_API_KEY, body, timeout_s)
 
 
 async def _call_json(client: RpcClient, api_key: int, body: Body, timeout_s: float) -> Body:

@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from tidelog.controller.channel import AnswerHere, ControllerChannel
+from tidelog.controller.channel import CONTROL, AnswerHere, ControllerChannel
 from tidelog.controller.core.brokers import decide_new_leader_epochs
 from tidelog.controller.core.decision import Decision
 from tidelog.controller.duties import BrokerDuties
 from tidelog.controller.lifecycle import BrokerLifecycle, RegistrationRefused
-from tidelog.controller.membership import ClusterMembership
+from tidelog.controller.membership import ClusterMembership, ask_for_place
 from tidelog.controller.runner import Controller
 from tidelog.controller.service import ControllerService
+from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import decode_topic_id
+from tidelog.net.rpc import RpcError
 from tidelog.node.errors import NodeStartError
 from tidelog.node.peers import Peers
 from tidelog.raft.core.members import NO_MEMBERS, Member, MemberSet
@@ -27,6 +29,17 @@ if TYPE_CHECKING:
     from tidelog.metadata.image import Endpoint, MetadataImage
     from tidelog.node.joining import Joined
     from tidelog.storage.log_directory import LogDirectory
+
+
+ASK_SECONDS_MAX = 5.0
+_FINAL = frozenset(
+    {
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+    }
+)
+"""Answers after which a node need not wait any longer."""
 
 
 class Cluster:
@@ -85,7 +98,7 @@ class Cluster:
     def connect(self, answer_here: AnswerHere) -> None:
         """`answer_here` puts a request to this node's own handlers."""
         self.channel = ControllerChannel(self.runner, self.peers.pool, answer_here)
-        self.membership = ClusterMembership(self.service, self.channel)
+        self.membership = ClusterMembership(self.service, self.channel, note_address=self.peers.note_address)
         self.service.reach_others_by(self.channel)
 
     # -- start ---------------------------------------------------------------------------------------------------------
@@ -107,7 +120,12 @@ class Cluster:
     ) -> MetadataImage:
         """Makes the node known to its cluster; returns the metadata to begin with."""
         lifecycle = self._lifecycle = BrokerLifecycle(
-            self.service, self.channel, self.membership, collect_statistics=collect_statistics, give_up=give_up
+            self.service,
+            self.channel,
+            self.membership,
+            collect_statistics=collect_statistics,
+            give_up=give_up,
+            ask_members=self._ask_members,
         )
         directory_id = decode_topic_id(self._directory.directory_id)
         if alone:
@@ -120,6 +138,28 @@ class Cluster:
             except RegistrationRefused as error:
                 raise NodeStartError(str(error)) from None
         return self.runner.take_newest()
+
+    async def _ask_members(self) -> str | None:
+        """Why the others do not speak to this node, if one of them says so."""
+        own_id = self._config.node_id
+        own = next(each for each in self._endpoints if each.name == self._config.inter_node_listener_name)
+        body = {
+            "cluster_id": self._directory.cluster_id,
+            "node_id": own_id,
+            "directory_id": decode_topic_id(self._directory.directory_id).hex(),
+            "is_new": False,
+            "host": own.host,
+            "port": own.port,
+        }
+        others = {member.node_id for member in self.quorum.members} | set(self.runner.newest_image.brokers)
+        for node_id in sorted(others - {own_id}):
+            try:
+                answered = await ask_for_place(self.peers.pool.client(node_id, CONTROL), body, ASK_SECONDS_MAX)
+            except (RpcError, BrokerError):
+                continue
+            if answered.get("code") in _FINAL:
+                return str(answered.get("error"))
+        return None
 
     async def _begin_leader_epochs(self) -> None:
         """After a crash the partitions it leads begin a new leader epoch."""

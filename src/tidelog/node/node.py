@@ -33,7 +33,6 @@ from tidelog.net.budget import ByteBudget
 from tidelog.net.listener import Listener, ListenError
 from tidelog.node.cluster import Cluster
 from tidelog.node.errors import NodeStartError
-from tidelog.node.joining import Joined, ask_to_join, cluster_id_of, contacts, parse_voters
 from tidelog.node.statistics import NodeStatistics
 from tidelog.partitions.fetch_session import FetchSessionCache
 from tidelog.partitions.maintenance import Maintenance
@@ -41,6 +40,7 @@ from tidelog.partitions.replication.controller_call import alter_partitions
 from tidelog.partitions.replication.fetcher import FetcherIdentity
 from tidelog.partitions.replication.replication import Replication
 from tidelog.partitions.table import PartitionTable
+from tidelog.raft.core.members import NO_MEMBERS
 from tidelog.runtime.clock import monotonic_s, wall_clock_ms
 from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.log_directory import LogDirectory
@@ -53,6 +53,7 @@ from tidelog.transactions.markers import LocalMarkers
 if TYPE_CHECKING:
     from tidelog.gateways.http.admin import AdminServer, Health
     from tidelog.metadata.image import MetadataImage
+    from tidelog.node.joining import Joined
     from tidelog.protocol.message import Message
     from tidelog.raft.core.members import MemberSet
 
@@ -125,13 +126,12 @@ class Node:
             raise
 
     async def _start(self) -> None:
-        voters = parse_voters(self.config)
-        joined = await self._maybe_join(voters)
+        voters, joined, cluster_id = await self._come_to_cluster()
         config = self.config
         directory = self._directory = LogDirectory.open(
             Path(config.data_directory),
             node_id=config.node_id,
-            cluster_id=config.cluster_id or cluster_id_of(voters, config.data_directory),
+            cluster_id=cluster_id,
             directory_id=None if joined is None else joined.directory_id,
             now_ms=wall_clock_ms,
         )
@@ -172,11 +172,25 @@ class Node:
         self._is_ready = True
         await self._start_admin()
 
-    async def _maybe_join(self, voters: MemberSet) -> Joined | None:
-        """Asks a member to take this node in, where the configuration says so; the node then has its number."""
-        where = contacts(self.config, voters)
-        if not where:
-            return None
+    async def _come_to_cluster(self) -> tuple[MemberSet, Joined | None, str | None]:
+        """The first voters, what the cluster said when it took this node in, and the cluster's id as far as known.
+
+        A node that is not told of others founds a cluster, and imports nothing for this.
+        """
+        config = self.config
+        if not config.controller_quorum_voters and not config.controller_quorum_bootstrap_servers:
+            return NO_MEMBERS, None, config.cluster_id
+        from tidelog.node.joining import cluster_id_of, contacts, parse_voters
+
+        voters = parse_voters(config)
+        where = contacts(config, voters)
+        joined = await self._join(where) if where else None
+        return voters, joined, self.config.cluster_id or cluster_id_of(voters, config.data_directory)
+
+    async def _join(self, where: list[tuple[str, int]]) -> Joined:
+        """Asks a member to take this node in; the node then has its number."""
+        from tidelog.node.joining import ask_to_join
+
         await self._bind_listeners()
         own = [(endpoint.host, endpoint.port) for endpoint in self._endpoints()]
         joined = await ask_to_join(self.config, own, where)

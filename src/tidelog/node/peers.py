@@ -28,6 +28,8 @@ class Peers:
         self._listener_name = config.inter_node_listener_name
         self._timeout_s = config.controller_quorum_request_timeout_ms / 1000
         self._members: dict[int, tuple[str, int]] = {}
+        self._moved: dict[int, tuple[str, int]] = {}
+        """Members that came back at another address and could not register there yet."""
         self.pool = RpcPool(self.find_address, client_id=f"tidelog-node-{config.node_id}")
 
     def find_address(self, node_id: int) -> tuple[str, int] | None:
@@ -36,13 +38,20 @@ class Peers:
             return self._configured[node_id]
         broker = self._newest_image().brokers.get(node_id)
         endpoint = None if broker is None else broker.endpoint(self._listener_name)
-        if endpoint is not None:
-            return endpoint.host, endpoint.port
-        return self._members.get(node_id)
+        known = self._members.get(node_id) if endpoint is None else (endpoint.host, endpoint.port)
+        moved = self._moved.get(node_id)
+        if moved is not None and moved == known:
+            del self._moved[node_id]
+        return moved or known
 
     def learn_addresses(self, addresses: Mapping[int, tuple[str, int]]) -> None:
         """From a node that took this one in: enough to find the quorum with."""
         self._members.update(addresses)
+
+    def note_address(self, node_id: int, address: tuple[str, int]) -> None:
+        """Where a member says it is now; its registration follows when the quorum has reached it there."""
+        if address != self.find_address(node_id):
+            self._moved[node_id] = address
 
     # -- the quorum's transport --------------------------------------------------------------------------------------
 

@@ -1,0 +1,155 @@
+"""`tidelog cluster` and `topics reassign` against four real nodes, and local clusters that the command runs itself."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from tests.cli.command import Command
+
+from tidelog.testing.cluster import Cluster
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=4) as running:
+        yield running
+
+
+@pytest.fixture
+def command(cluster: Cluster) -> Command:
+    """Any node will do."""
+    return Command(cluster.brokers[-1].bootstrap_servers)
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"not in time: {what}"
+        time.sleep(0.05)
+
+
+def fill(cluster: Cluster, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
+    for number in range(300):
+        producer.produce(topic, b"%d" % number)
+    assert producer.flush(30) == 0
+
+
+def replicas(cluster: Cluster, topic: str) -> list[tuple[int, ...]]:
+    return [state.replicas for state in cluster.controller.node.metadata.topics[topic].partitions.values()]
+
+
+def test_status_tells_of_all_nodes_from_any_of_them(cluster: Cluster, command: Command) -> None:
+    cluster.create_topic("shown", 4)
+    until(
+        lambda: all(node["statistics"] for node in command("cluster", "status", "--json").json["nodes"]),
+        "statistics of every node",
+    )
+    state = command("cluster", "status", "--json").json
+    assert [node["node_id"] for node in state["nodes"]] == [1, 2, 3, 4]
+    assert {node["state"] for node in state["nodes"]} == {"alive"}
+    assert state["controller"] == state["quorum"]["leader"]
+    assert sum(node["leaders"] for node in state["nodes"]) == state["partitions"]
+    assert state["without_leader"] == []
+    numbers = state["nodes"][0]["statistics"]
+    assert numbers["memory_bytes"] > 0
+    assert numbers["uptime_seconds"] >= 0
+    shown = command("cluster", "status").out
+    assert state["cluster_id"] in shown
+    assert len(re.findall(r"127\.0\.0\.1:\d+", shown)) == 4
+
+
+def test_a_topic_moves_where_it_is_told(cluster: Cluster, command: Command) -> None:
+    cluster.create_topic("moved", 2)
+    fill(cluster, "moved")
+    command("topics", "reassign", "moved", "--replicas", "4,2")
+    assert replicas(cluster, "moved") == [(4, 2), (4, 2)]
+    assert "nothing is being reassigned" in command("topics", "reassign").err
+    assert "is no replica" not in command("topics", "describe", "moved").out
+    for arguments, words in (
+        (("moved", "--replicas", "9"), "no such broker is registered"),
+        (("moved", "--replicas", "x"), "node ids with commas"),
+        (("moved",), "one of --replicas and --cancel"),
+        (("missing", "--replicas", "1"), "missing"),
+    ):
+        assert words in command("topics", "reassign", *arguments, fails=True).err
+
+
+def test_a_node_is_drained_filled_again_and_removed(cluster: Cluster, command: Command) -> None:
+    cluster.create_topic("spread", 8)
+    fill(cluster, "spread")
+    assert "holds" in command("cluster", "remove", "4", fails=True).err
+    moves = command("cluster", "drain", "4", "--dry-run", "--json").json["moves"]
+    assert moves
+    command("cluster", "drain", "4")
+    assert all(4 not in nodes for nodes in replicas(cluster, "spread"))
+    command("cluster", "rebalance")
+    assert any(4 in nodes for nodes in replicas(cluster, "spread"))
+    command("cluster", "drain", "4")
+    assert "there is no node 9" in command("cluster", "remove", "9", fails=True).err
+    # Asked through another node: the one that is removed stops.
+    gone = cluster.brokers[3]
+    first = Command(cluster.brokers[0].bootstrap_servers)
+    first("cluster", "remove", "4")
+    until(lambda: gone.node.given_up is not None, "the removed node noticing")
+    assert gone.node.given_up is not None
+    assert "removed" in gone.node.given_up
+    until(lambda: 4 not in cluster.controller.node.metadata.brokers, "the node forgotten")
+    gone.stop()
+
+
+# -- clusters the command runs -----------------------------------------------------------------------------------------
+
+
+def read_ready(process: subprocess.Popen[bytes]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("cluster", "start", "--nodes", "3"), ("serve", "--nodes", "2")],
+    ids=["cluster-start", "serve-nodes"],
+)
+def test_several_nodes_from_one_command(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    process = Command("").start(*arguments, "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    try:
+        line = read_ready(process)
+        found = re.search(r"cluster of (\d) nodes ready on ([0-9.:,]+), data in", line)
+        assert found is not None, (line, process.stderr)
+        bootstrap = found[2]
+        assert len(bootstrap.split(",")) == int(found[1])
+        command = Command(bootstrap.split(",")[-1])
+        command("topics", "create", "t", "-p", "4")
+        command("produce", "t", stdin=b"a\nb\n")
+        nodes = command("cluster", "status", "--json").json["nodes"]
+        assert {node["state"] for node in nodes} == {"alive"}
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0, errors
+    assert sorted(path.name for path in (tmp_path / "data").glob("node-*")) == [
+        f"node-{number}" for number in range(1, int(found[1]) + 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("cluster", "start", "--nodes", "0"), "--nodes must be between 1 and 99"),
+        (("serve", "--nodes", "3", "--join", "127.0.0.1:1"), "cannot be used together"),
+        (("serve", "-o", "controller.quorum.voters=1@nowhere"), "controller.quorum.voters"),
+        (("serve", "--listen", "127.0.0.1:19", "--join", "127.0.0.1:19"), "19"),
+    ],
+)
+def test_starts_that_make_no_sense(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    assert words in Command("")(*arguments, "--data", str(tmp_path / "data"), fails=True).err

@@ -1,0 +1,81 @@
+"""Nodes that do not belong: each start ends with one line that says why."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tidelog.cli.wire import BrokerConnection
+from tidelog.node.errors import NodeStartError
+from tidelog.protocol.generated.unregister_broker import UnregisterBrokerRequest
+from tidelog.testing.broker import Broker
+from tidelog.testing.cluster import Cluster
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3, config={"broker.session.timeout.ms": 1500}) as running:
+        yield running
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"not in time: {what}"
+        time.sleep(0.02)
+
+
+def refusal(broker: Broker) -> str:
+    with pytest.raises(NodeStartError) as refused:
+        broker.start()
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_a_member_that_was_removed_does_not_come_back(cluster: Cluster, tmp_path: Path) -> None:
+    joining = {"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}
+    member = Broker({**joining, "node.id": 7}, data=tmp_path).start()
+    port = member.port
+    member.stop()
+    with BrokerConnection("127.0.0.1", cluster.brokers[1].port) as connection:
+        assert connection.call(UnregisterBrokerRequest(broker_id=7), 0).error_code == 0
+    # By its own log it is a member, whoever it asks or does not ask.
+    for settings in ({"node.id": 7}, {**joining, "node.id": 7}):
+        words = refusal(Broker(settings, data=tmp_path, port=port))
+        assert "node 7 was removed from the cluster; to join again it needs an empty data directory" in words
+    shutil.rmtree(tmp_path)
+    with Broker({**joining, "node.id": 7}, data=tmp_path) as again:
+        until(lambda: cluster.controller.node.metadata.is_live(7), "the node back with an empty disk")
+        assert again.node.config.node_id == 7
+
+
+def test_data_of_another_cluster_is_not_taken_in(cluster: Cluster, tmp_path: Path) -> None:
+    with Broker({"node.id": 8}, data=tmp_path) as other:
+        other.create_topic("kept")
+    joining = {"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}
+    words = refusal(Broker({**joining, "node.id": 8}, data=tmp_path))
+    assert "the request is for cluster" in words
+    with Broker({"node.id": 8}, data=tmp_path) as other:
+        assert "kept" in other.node.metadata.topics
+
+
+def test_a_data_directory_belongs_to_one_number(cluster: Cluster, tmp_path: Path) -> None:
+    joining = {"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}
+    with Broker(joining, data=tmp_path) as member:
+        number = member.node.config.node_id
+        assert number > 3
+    with Broker(joining, data=tmp_path) as member:
+        assert member.node.config.node_id == number
+
+
+def test_nobody_to_join_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.node.joining.JOIN_SECONDS_MAX", 0.5)
+    words = refusal(Broker({"controller.quorum.bootstrap.servers": "127.0.0.1:9"}, data=tmp_path))
+    assert "no member of the cluster could be asked to join" in words
+    assert "127.0.0.1:9" in words

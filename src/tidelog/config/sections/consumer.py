@@ -43,7 +43,7 @@ class ConsumerSection(Settings, section="consumer"):
         default=1000,
         minimum=0,
         doc="The least time between two assignments of a consumer group while members come and go; small groups wait "
-        "half a millisecond for each member, if that is less.",
+        "a quarter of a millisecond for each member, if that is less.",
     )
     group_consumer_min_assignment_interval_ms: int = int32(
         default=0, minimum=0, doc="The least a group may set its assignment interval to."

@@ -29,7 +29,7 @@ class GroupSettings:
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_assignment_interval_ms: int = 1000
-    consumer_assignment_interval_per_member_us: int = 500
+    consumer_assignment_interval_per_member_us: int = 250
     """An assignment costs tens of microseconds for each member, so small groups need not wait for the whole interval,
     and large ones still spend little of a node on assignments."""
     consumer_max_size: int = 2**31 - 1

@@ -69,8 +69,8 @@ def test_whoever_is_left_alone_does_not_wait(driver: ConsumerDriver) -> None:
 
 def test_a_small_group_waits_less_and_a_group_may_have_its_own_interval() -> None:
     settings = GroupSettings()
-    assert settings.assignment_interval_ms(None, 2) == 1
-    assert settings.assignment_interval_ms(None, 500) == 250
+    assert settings.assignment_interval_ms(None, 3) == 0
+    assert settings.assignment_interval_ms(None, 500) == 125
     assert settings.assignment_interval_ms(None, 5000) == 1000
     assert settings.assignment_interval_ms({"consumer.assignment.interval.ms": "100"}, 5000) == 100
 

@@ -78,9 +78,21 @@ class ConsumerGroup:
 
     def copy(self) -> ConsumerGroup:
         """To try records on. Everything is shared with the original until `unshare` says what a record will change."""
-        other = ConsumerGroup.__new__(ConsumerGroup)
-        for name in ConsumerGroup.__slots__:
-            setattr(other, name, getattr(self, name))
+        other = ConsumerGroup(self.group_id)
+        other.epoch = self.epoch
+        other.metadata_hash = self.metadata_hash
+        other.target_epoch = self.target_epoch
+        other.assigned_at_ms = self.assigned_at_ms
+        other.members = self.members
+        other.current = self.current
+        other.targets = self.targets
+        other.patterns = self.patterns
+        other.owners = self.owners
+        other.static_members = self.static_members
+        other.topic_readers = self.topic_readers
+        other.pattern_users = self.pattern_users
+        other.classic_protocols = self.classic_protocols
+        other.is_metadata_stale = self.is_metadata_stale
         return other
 
     def unshare(self, kind: type) -> None:

@@ -269,12 +269,18 @@ class RpcClient:
         if not call.answer.done():
             call.answer.set_result(frame)
 
-    def _lost(self, wire: _Wire, reason: str) -> None:
+    def hang_up(self) -> None:
+        """Ends what is under way: it fails as if the connection had broken. The next call connects at once."""
+        if self._wire is not None:
+            self._wire.abort()
+            self._lost(self._wire, "the request was given up", is_own_doing=True)
+
+    def _lost(self, wire: _Wire, reason: str, *, is_own_doing: bool = False) -> None:
         if wire is not self._wire:
             return
         self._wire = self._address = None
         # A connection that never carried an answer was as good as none.
-        if self._backoff_s or self._calls:
+        if (self._backoff_s or self._calls) and not is_own_doing:
             self._back_off(reason)
         calls, self._calls = self._calls, {}
         self._in_flight_bytes = 0

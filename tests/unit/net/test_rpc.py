@@ -266,6 +266,26 @@ async def test_a_caller_that_goes_away_disturbs_nobody() -> None:
         client.close()
 
 
+async def test_a_call_can_be_given_up_and_the_next_connects_at_once() -> None:
+    silent = True
+
+    async def answer(correlation_id: int, writer: asyncio.StreamWriter) -> None:
+        if not silent:
+            await answer_at_once(correlation_id, writer)
+
+    async with Peer(answer) as peer:
+        client = peer.client()
+        waiting = asyncio.ensure_future(heartbeat(client))
+        while client.in_flight_requests < 1:
+            await asyncio.sleep(0.001)
+        silent = False
+        client.hang_up()
+        assert (await heartbeat(client)).error_code == 2
+        with pytest.raises(PeerUnreachable, match="given up"):
+            await waiting
+        client.close()
+
+
 async def test_a_closed_client_refuses() -> None:
     async with Peer(answer_at_once) as peer:
         client = peer.client()

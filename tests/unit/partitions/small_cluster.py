@@ -154,7 +154,9 @@ class SmallBroker:
             found += [bytes(record.value or b"") for record in iterate_records(batch)]
         return found
 
-    async def produce(self, *values: bytes, acks: int = -1, timeout_ms: int = 10_000, **fields: Any) -> tuple[int, int]:
+    async def produce(
+        self, *values: bytes, index: int = 0, acks: int = -1, timeout_ms: int = 10_000, **fields: Any
+    ) -> tuple[int, int]:
         """Error code and base offset."""
         batch = build_batch([NewRecord(None, value, wall_clock_ms()) for value in values], **fields)
         response = await self.client.call(
@@ -162,7 +164,9 @@ class SmallBroker:
                 acks=acks,
                 timeout_ms=timeout_ms,
                 topic_data=[
-                    TopicProduceData(topic_id=TOPIC_ID, partition_data=[PartitionProduceData(index=0, records=batch)])
+                    TopicProduceData(
+                        topic_id=TOPIC_ID, partition_data=[PartitionProduceData(index=index, records=batch)]
+                    )
                 ],
             ),
             ProduceResponse,
@@ -196,6 +200,13 @@ class SmallCluster:
             for name, value in topic_config.items()
         ]
         self.decide(lambda _: Decision(records, None))
+
+    def add_partition(self, index: int) -> None:
+        replicas = list(self.brokers)
+        record = PartitionRecord(
+            partition_id=index, topic_id=TOPIC_ID, replicas=replicas, isr=replicas, leader=1, leader_epoch=0
+        )
+        self.decide(lambda _: Decision([record], None))
 
     async def stop(self) -> None:
         for broker in self.brokers.values():

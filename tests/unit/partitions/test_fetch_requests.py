@@ -41,7 +41,9 @@ def test_after_a_failure_everything_is_named_again() -> None:
     session.answered(77)
     session.plan({A: at(5)})
     session.restart()
-    assert session.plan({A: at(5)}) == (0, 0, {A: at(5)}, [])
+    assert session.plan({A: at(5)}) == (77, 0, {A: at(5)}, []), "the old session is named to be closed"
+    session.answered(78)
+    assert session.plan({A: at(5)}) == (78, 1, {}, [])
 
 
 def test_without_a_session_every_request_is_a_full_one() -> None:

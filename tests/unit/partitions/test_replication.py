@@ -225,6 +225,16 @@ async def test_a_follower_below_the_start_of_the_leaders_log_begins_there(tmp_pa
         await wait_for(lambda: cluster.brokers[2].partition.log.log_start_offset == 8, "the start at the other one")
 
 
+async def test_a_new_partition_does_not_wait_for_a_fetch_of_others(tmp_path: Path) -> None:
+    """The fetch that waits at the leader would wait for a minute."""
+    async with SmallCluster(tmp_path, replica_fetch_wait_max_ms=60_000, replica_lag_time_max_ms=600_000) as cluster:
+        await cluster.start()
+        assert (await cluster.leader.produce(b"a"))[0] == 0
+        await asyncio.sleep(0.05)
+        cluster.add_partition(1)
+        assert await asyncio.wait_for(cluster.leader.produce(b"b", index=1), 30) == (0, 0)
+
+
 async def test_flush_before_ack_holds_on_every_replica(tmp_path: Path) -> None:
     async with SmallCluster(tmp_path) as cluster:
         await cluster.start(tidelog_flush="ack")

@@ -62,13 +62,14 @@ class FollowerSession:
         """The leader answered the last request without an error of the session."""
         if session_id == NO_SESSION:
             # It keeps no sessions for us: every request is a full one.
+            self._id = NO_SESSION
             self.restart()
             return
         self._id = session_id
         self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
 
     def restart(self) -> None:
-        """The leader refused the session, or nobody knows whether it has seen the last request."""
-        self._id = NO_SESSION
+        """The leader refused the session, or nobody knows whether it has seen the last request. The next request names
+        the old session once more, so that the leader can forget it."""
         self._epoch = FIRST_EPOCH
         self._remembered = {}

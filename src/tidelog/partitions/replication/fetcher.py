@@ -34,6 +34,8 @@ logger = get_logger("tidelog.replication")
 
 BACKOFF_FIRST_MS = 20
 """The first rest after an error: a leader that has not heard of its election yet will in a moment."""
+ANSWER_MS_MAX = 20
+"""A fetch that takes longer waits at the leader for something to send."""
 LATEST, EARLIEST = -1, -2
 
 
@@ -83,6 +85,9 @@ class LeaderFetcher:
         self._news = asyncio.Event()
         """Partitions came or went, or were synced."""
         self._backoff_ms = 0
+        self._sent_ms: int | None = None
+        """When the fetch that is under way was sent."""
+        self._is_interrupted = False
         self._task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -91,6 +96,15 @@ class LeaderFetcher:
     def add(self, partition: Partition, role: FollowerState) -> None:
         self._followed[partition.topic_id, partition.index] = _Followed(partition, role)
         self._news.set()
+        if self._sent_ms is not None and not self._is_interrupted:
+            # Writes with acks=all may be waiting for this partition: a fetch that waits for others is given up.
+            self._is_interrupted = True
+            delay_ms = max(0, self._sent_ms + ANSWER_MS_MAX - monotonic_ms())
+            asyncio.get_running_loop().call_later(delay_ms / 1000, self._interrupt, self._sent_ms)
+
+    def _interrupt(self, sent_ms: int) -> None:
+        if self._sent_ms == sent_ms:
+            self._client.hang_up()
 
     def remove(self, partition: Partition) -> None:
         self._followed.pop((partition.topic_id, partition.index), None)
@@ -129,17 +143,22 @@ class LeaderFetcher:
             return
         plan = self._session.plan(wanted)
         request = self._encode(plan)
+        self._sent_ms = monotonic_ms()
         try:
             frame, position = await self._client.call_encoded(
                 ApiKey.FETCH, REPLICA_FETCH_VERSION, request, timeout_s=self._timeout_s
             )
             response, _ = FetchResponse.decode(frame, position, REPLICA_FETCH_VERSION)
         except (RpcError, BrokerError) as error:
-            if not self._backoff_ms:
-                logger.warning("cannot fetch from the leader", leader=self._leader_id, reason=str(error))
             self._session.restart()
-            await self._rest()
+            if not self._is_interrupted:
+                if not self._backoff_ms:
+                    logger.warning("cannot fetch from the leader", leader=self._leader_id, reason=str(error))
+                await self._rest()
             return
+        finally:
+            self._sent_ms = None
+            self._is_interrupted = False
         if response.error_code:
             # Of the session as a whole: begin a new one.
             self._session.restart()

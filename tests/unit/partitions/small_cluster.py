@@ -154,25 +154,20 @@ class SmallBroker:
             found += [bytes(record.value or b"") for record in iterate_records(batch)]
         return found
 
-    async def produce(
-        self, *values: bytes, index: int = 0, acks: int = -1, timeout_ms: int = 10_000, **fields: Any
-    ) -> tuple[int, int]:
+    async def produce(self, *values: bytes, **options: Any) -> tuple[int, int]:
         """Error code and base offset."""
-        batch = build_batch([NewRecord(None, value, wall_clock_ms()) for value in values], **fields)
-        response = await self.client.call(
-            ProduceRequest(
-                acks=acks,
-                timeout_ms=timeout_ms,
-                topic_data=[
-                    TopicProduceData(
-                        topic_id=TOPIC_ID, partition_data=[PartitionProduceData(index=index, records=batch)]
-                    )
-                ],
-            ),
-            ProduceResponse,
-        )
+        response = await self.produce_response(*values, **options)
         answer = response.responses[0].partition_responses[0]
         return answer.error_code, answer.base_offset
+
+    async def produce_response(
+        self, *values: bytes, index: int = 0, acks: int = -1, timeout_ms: int = 10_000, **fields: Any
+    ) -> ProduceResponse:
+        batch = build_batch([NewRecord(None, value, wall_clock_ms()) for value in values], **fields)
+        partition = PartitionProduceData(index=index, records=batch)
+        topic = TopicProduceData(topic_id=TOPIC_ID, partition_data=[partition])
+        request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
+        return await self.client.call(request, ProduceResponse)
 
 
 class SmallCluster:

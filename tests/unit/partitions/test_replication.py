@@ -287,7 +287,11 @@ async def test_only_the_leader_answers_replicas_and_questions_of_offsets(tmp_pat
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (1, 0)
         assert (await list_offset(follower))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert (await follower.produce(b"x"))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer = await follower.produce_response(b"x")
+        partition = answer.responses[0].partition_responses[0]
+        assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (1, 0)
+        assert [(node.node_id, node.port) for node in answer.node_endpoints] == [(1, cluster.leader.listener.port)]
 
 
 async def test_a_node_that_is_no_replica_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.api.context import RequestContext
+from tidelog.api.current_leaders import LEADER_IS_ELSEWHERE, leader_endpoints, leaders_elsewhere
 from tidelog.api.transactional_writes import check_produce, has_transactional_batch
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
@@ -86,7 +87,24 @@ def _append(
         return None
     if uncommitted:
         return _reply_when_committed(context, answer, uncommitted, timeout_ms)
+    if has_error:
+        return [_encode_with_leaders(context, answer)]
     return [encode_produce_response(version, answer)]
+
+
+def _encode_with_leaders(context: RequestContext, answer: list[TopicResult]) -> bytearray:
+    """The response, with the leaders of partitions that are led elsewhere: the producer need not ask for them."""
+    elsewhere = {
+        (name if name is not None else topic_id or ZERO_TOPIC_ID, result.index): result
+        for name, topic_id, results in answer
+        for result in results
+        if result.error_code in LEADER_IS_ELSEWHERE
+    }
+    leaders = leaders_elsewhere(context, elsewhere)
+    for key, leader in leaders.items():
+        elsewhere[key].current_leader = leader
+    endpoints = leader_endpoints(context, leaders) if leaders else ()
+    return encode_produce_response(context.version, answer, node_endpoints=endpoints)
 
 
 def _refuse_all(context: RequestContext, acks: int, topics: Sequence[ProducedTopic], error: BrokerError) -> Buffers:
@@ -160,7 +178,10 @@ def _reply_when_committed(
             if error is not None:
                 result.error_code, result.error_message = error.code, error.message
                 result.base_offset = -1
-        reply.complete([encode_produce_response(context.version, answer)])
+        if failures:
+            reply.complete([_encode_with_leaders(context, answer)])
+        else:
+            reply.complete([encode_produce_response(context.version, answer)])
 
     DelayedProduce(waits, timeout_ms, complete, asyncio.get_running_loop())
     return reply

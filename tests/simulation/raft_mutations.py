@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -73,7 +72,7 @@ def votes_without_comparing_logs() -> Any:
     original = election.answer_vote
 
     def answer_vote(raft: RaftMachine, event: Receive, request: VoteRequest) -> None:
-        original(raft, event, replace(request, log_end=max(request.log_end, raft.log.log_end)))
+        original(raft, event, request.replace(log_end=max(request.log_end, raft.log.log_end)))
 
     return _patched(election, "answer_vote", answer_vote)
 

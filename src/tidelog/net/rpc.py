@@ -12,7 +12,7 @@ nobody hammers a dead peer. Where the peer lives is asked anew before every call
 from __future__ import annotations
 
 import asyncio
-import random
+import os
 from collections.abc import Callable
 from struct import Struct
 from typing import TypeVar, cast
@@ -252,7 +252,7 @@ class RpcClient:
     def _back_off(self, reason: str) -> None:
         """Half of the delay is chance, so that nodes that lost the same peer do not come back in step."""
         self._backoff_s = min(BACKOFF_MAX_S, max(BACKOFF_FIRST_S, 2 * self._backoff_s))
-        self._not_before_s = asyncio.get_running_loop().time() + self._backoff_s * (0.5 + random.random() / 2)
+        self._not_before_s = asyncio.get_running_loop().time() + self._backoff_s * (0.5 + os.urandom(1)[0] / 512)
         self._last_failure = reason
 
     def _answered(self, wire: _Wire, frame: Frame) -> None:

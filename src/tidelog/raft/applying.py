@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
 
 from tidelog.metadata.batch import decode_metadata_batch
@@ -28,14 +27,16 @@ RECORDS_FOR_SNAPSHOT_AT_STOP = 64
 logger = get_logger("tidelog.raft")
 
 
-@dataclass(slots=True)
 class Proposal:
     """Records of this node that wait for their commit."""
 
-    base_offset: int
-    end_offset: int
-    records: Sequence[Message]
-    done: asyncio.Future[int]
+    __slots__ = ("base_offset", "done", "end_offset", "records")
+
+    def __init__(self, records: Sequence[Message], done: asyncio.Future[int]) -> None:
+        self.records = records
+        self.done = done
+        self.base_offset = self.end_offset = -1
+        """Not known before they are in the log."""
 
 
 class Applier:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 from struct import error as struct_error
-from typing import NamedTuple
 
 from tidelog.model.errors import BrokerError
 from tidelog.model.limits import RAFT_SNAPSHOT_PART_BYTES
+from tidelog.model.value import Value
 from tidelog.protocol.errors import MalformedMessage
 from tidelog.raft.core.effects import SendAppend, SendSnapshot
 from tidelog.raft.core.messages import (
@@ -53,7 +53,7 @@ VOTE, APPEND, SNAPSHOT, TIMEOUT_NOW = 1, 2, 3, 4
 VOTE_RESPONSE, APPEND_RESPONSE, SNAPSHOT_RESPONSE, TIMEOUT_NOW_RESPONSE, REFUSAL = 65, 66, 67, 68, 69
 
 
-class Envelope(NamedTuple):
+class Envelope(Value):
     cluster_id: str
     source_id: int
     source_directory: bytes

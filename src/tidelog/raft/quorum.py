@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from random import Random
 
 from tidelog.metadata.batch import build_metadata_batch
 from tidelog.metadata.framing import encode_metadata_record
@@ -76,6 +75,13 @@ RETRY_AFTER_FAILURE_S = 1.0
 logger = get_logger("tidelog.raft")
 
 
+class _SystemRandomness:
+    """Without the `random` module, which a node would have to import for this alone."""
+
+    def randrange(self, stop: int) -> int:
+        return int.from_bytes(os.urandom(8), "big") % stop
+
+
 class Quorum(Commands):
     """All methods belong to the event loop. `start` first; what can be asked of the leader is in `Commands`."""
 
@@ -89,15 +95,13 @@ class Quorum(Commands):
         wall_clock_ms: Callable[[], int],
         monotonic_s: Callable[[], float],
         executor: Executor | None = None,
-        seed: int | None = None,
     ) -> None:
-        """`executor` runs what waits for the disk. `seed` is for the random part of election timeouts."""
+        """`executor` runs what waits for the disk."""
         self._settings = settings
         self._state_machine = state_machine
         self._transport = transport
         self._wall_clock_ms = wall_clock_ms
         self._monotonic_s = monotonic_s
-        self._random = Random(int.from_bytes(os.urandom(8), "big") if seed is None else seed)
         self._store = QuorumStore(data_directory, segment_bytes=settings.segment_bytes, now_ms=wall_clock_ms)
         self._syncer = Syncer(self._store, executor, self._persisted, self._storage_failed)
         self._applier = Applier(
@@ -145,7 +149,7 @@ class Quorum(Commands):
         loaded = self._store.open(settings.bootstrap)
         recovered = loaded.recovered
         if remembered is not None and remembered.term >= recovered.hard_state.term:
-            recovered.hard_state = remembered
+            recovered = recovered.replace(hard_state=remembered)
         if recovered.snapshot is not None and recovered.snapshot.end_offset > self._applier.offset:
             assert loaded.content is not None, "a snapshot has content"
             try:
@@ -159,7 +163,7 @@ class Quorum(Commands):
             heartbeat_interval_ms=max(1, min(settings.heartbeat_interval_ms, settings.election_timeout_ms // 5)),
             request_timeout_ms=2 * settings.election_timeout_ms,
         )
-        self._machine = machine = RaftMachine(machine_settings, recovered, self._random, self._now_ms())
+        self._machine = machine = RaftMachine(machine_settings, recovered, _SystemRandomness(), self._now_ms())
         self._outage = None
         self._use_members(machine.members)
         known = machine.members.find(settings.node_id)
@@ -252,7 +256,7 @@ class Quorum(Commands):
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"A change of {len(data)} bytes is too large; {RAFT_ENTRY_BYTES_MAX} at a time.",
             )
-        proposal = Proposal(-1, -1, records, asyncio.get_running_loop().create_future())
+        proposal = Proposal(records, asyncio.get_running_loop().create_future())
         self._step(Propose(proposal, data, len(records)))
         return await proposal.done
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tidelog.model.value import Value
 from tidelog.raft.core.members import NO_MEMBERS, MemberSet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumSettings:
+class QuorumSettings(Value, kw_only=True):
     """Times are of this node's monotonic clock."""
 
     node_id: int

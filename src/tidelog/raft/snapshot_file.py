@@ -11,8 +11,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from tidelog.model.errors import BrokerError
-from tidelog.protocol.generated.snapshot_footer_record import SnapshotFooterRecord
-from tidelog.protocol.generated.snapshot_header_record import SnapshotHeaderRecord
 from tidelog.raft.core.members import MemberSet
 from tidelog.raft.core.messages import MEMBERS_RECORDS, SnapshotId
 from tidelog.raft.entries import build_members_batch, decode_members
@@ -50,6 +48,9 @@ def parse_snapshot_name(name: str) -> SnapshotId | None:
 
 def encode_snapshot(values: Iterable[bytes], members: MemberSet, snapshot: SnapshotId, now_ms: int) -> Iterator[bytes]:
     """The batches of the file one after the other, so that the whole need not be in memory."""
+    # Imported here: a start reads snapshots, and few write one.
+    from tidelog.protocol.generated.snapshot_footer_record import SnapshotFooterRecord
+    from tidelog.protocol.generated.snapshot_header_record import SnapshotHeaderRecord
 
     def control(kind: ControlType, value: bytes, offset: int) -> bytes:
         record = NewRecord(encode_control_key(kind), value, now_ms)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tidelog.model.value import Value
 from tidelog.raft.core.effects import Role
 from tidelog.raft.core.machine import RaftMachine
 from tidelog.raft.core.members import Member
 from tidelog.raft.core.settings import LONG_AGO_MS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerStatus:
+class PeerStatus(Value, kw_only=True):
     """A member as the leader sees it; on other nodes only `member` and `is_voter` say something."""
 
     member: Member
@@ -26,8 +24,7 @@ class PeerStatus:
     """How long ago the member had everything the leader had; -1 for never."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumStatus:
+class QuorumStatus(Value, kw_only=True):
     node_id: int
     role: str
     """leader, candidate, pre-candidate, follower, learner or outsider (no member of the quorum it knows)."""

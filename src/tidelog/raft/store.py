@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from tidelog.metadata.image import METADATA_TOPIC
 from tidelog.model.errors import BrokerError
 from tidelog.model.ids import TopicPartition
 from tidelog.model.limits import RAFT_SNAPSHOT_PART_BYTES
+from tidelog.model.value import Value
 from tidelog.raft.core.configurations import BOOTSTRAP_OFFSET, Configuration, Configurations
 from tidelog.raft.core.effects import HardState, Persist
 from tidelog.raft.core.log_index import UNKNOWN_TERM, LogIndex
@@ -54,8 +54,7 @@ PART_SUFFIX = ".part"
 logger = get_logger("tidelog.raft")
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(Value):
     """What was on disk when the store was opened."""
 
     recovered: Recovered

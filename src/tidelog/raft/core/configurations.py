@@ -5,14 +5,13 @@ A configuration counts as soon as its entry is in the log, so a log that is cut 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from tidelog.model.value import Value
 from tidelog.raft.core.members import MemberSet
 
 BOOTSTRAP_OFFSET = -1
 
 
-class Configuration(NamedTuple):
+class Configuration(Value):
     end_offset: int
     """Of its entry, or of the snapshot it was read from; BOOTSTRAP_OFFSET for the one the node was started with."""
     members: MemberSet

@@ -6,10 +6,10 @@ every effect in the list may be carried out at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.value import Value
 from tidelog.raft.core.events import ReplyTo, Token
 from tidelog.raft.core.members import Member, MemberSet
 from tidelog.raft.core.messages import Entry, Request, Response, SnapshotId
@@ -27,8 +27,7 @@ class Role(Enum):
     LEADER = "leader"
 
 
-@dataclass(frozen=True, slots=True)
-class HardState:
+class HardState(Value):
     """What must survive a crash beside the log."""
 
     term: int
@@ -37,8 +36,7 @@ class HardState:
     voted_directory: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Persist:
+class Persist(Value):
     """Write in this order: term and vote, truncation, entries. Report `Persisted` once all of it is synced.
 
     Writes are numbered and carried out one after the other; a report stands for all before it.
@@ -50,14 +48,12 @@ class Persist:
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Value):
     destination: Member
     request: Request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendAppend:
+class SendAppend(Value, kw_only=True):
     """An AppendRequest whose entries the shell takes from the log: those from `prev_offset` up to `end_offset`."""
 
     destination: Member
@@ -70,8 +66,7 @@ class SendAppend:
     round: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendSnapshot:
+class SendSnapshot(Value, kw_only=True):
     """A SnapshotRequest whose data the shell takes from the snapshot, from `position` on."""
 
     destination: Member
@@ -81,44 +76,38 @@ class SendSnapshot:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Value):
     reply_to: ReplyTo
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Value):
     """Everything below is decided for good and may be applied."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class RoleChanged:
+class RoleChanged(Value):
     role: Role
     term: int
     leader_id: int
     """-1 for nobody known."""
 
 
-@dataclass(frozen=True, slots=True)
-class MembersChanged:
+class MembersChanged(Value):
     """In force now, committed or not."""
 
     members: MemberSet
 
 
-@dataclass(frozen=True, slots=True)
-class Proposed:
+class Proposed(Value):
     """The command is an entry of the log now; it is done when `Committed` passes `end_offset` in this term."""
 
     token: Token
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Value):
     """The command was not carried out, and nothing of it is left but, where the text says so, a learner."""
 
     token: Token
@@ -128,8 +117,7 @@ class Refused:
     """The reason will be gone in a moment: the same command may then be carried out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Value):
     """The command is carried out: members changed and committed, leadership given up, or a read may be served at
     `offset`."""
 
@@ -137,8 +125,7 @@ class Done:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoreSnapshotPart:
+class StoreSnapshotPart(Value):
     """Write it (unsynced) behind what has come of this snapshot; position 0 begins it anew."""
 
     snapshot: SnapshotId
@@ -146,15 +133,13 @@ class StoreSnapshotPart:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class InstallSnapshot:
+class InstallSnapshot(Value):
     """All parts have come: check it, make it durable, put it in the place of the log. Report Installed or Refused."""
 
     snapshot: SnapshotId
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedPeer:
+class RefusedPeer(Value):
     """Somebody who is no member spoke to this node, or refused it: worth one line in the log."""
 
     node_id: int

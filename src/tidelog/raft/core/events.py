@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tidelog.model.value import Value
 from tidelog.raft.core.members import Member, MemberSet
 from tidelog.raft.core.messages import Message, SnapshotId
 
@@ -14,8 +13,7 @@ Token = object
 """Made by the shell for a command; comes back when the command is decided."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receive:
+class Receive(Value, kw_only=True):
     """A message of another node of the same cluster."""
 
     source_id: int
@@ -26,41 +24,35 @@ class Receive:
     reply_to: ReplyTo = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Value):
     """Nothing but time has passed: due at `deadline_ms`, harmless at any other moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Persisted:
+class Persisted(Value):
     """This write and all before it are on disk."""
 
     write_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(Value):
     """A request to this member got no response, so whatever was sent behind it may be lost too."""
 
     node_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Propose:
+class Propose(Value):
     token: Token
     data: bytes
     """A batch that has no offset yet."""
     record_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class AddLearner:
+class AddLearner(Value):
     token: Token
     member: Member
 
 
-@dataclass(frozen=True, slots=True)
-class AddVoter:
+class AddVoter(Value):
     """The member becomes a learner first (unless it is one), and a voter as soon as it has caught up."""
 
     token: Token
@@ -68,42 +60,36 @@ class AddVoter:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveMember:
+class RemoveMember(Value):
     token: Token
     node_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class TransferLeadership:
+class TransferLeadership(Value):
     token: Token
     target_id: int | None
     """None: whoever is furthest."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadIndex:
+class ReadIndex(Value):
     token: Token
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotTaken:
+class SnapshotTaken(Value):
     """A snapshot of the applied state is on disk; the log may begin later now."""
 
     snapshot: SnapshotId
     log_start_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotInstalled:
+class SnapshotInstalled(Value):
     """The leader's snapshot is on disk and has taken the place of the log."""
 
     snapshot: SnapshotId
     members: MemberSet
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRefused:
+class SnapshotRefused(Value):
     """What the leader sent is no snapshot that can be read."""
 
     snapshot: SnapshotId

@@ -9,9 +9,9 @@ leader has every committed entry; nobody applies two different entries at one of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from random import Random
+from typing import Protocol
 
+from tidelog.model.value import Value
 from tidelog.raft.core import admission, election, membership, reads, replication, snapshots, transfer
 from tidelog.raft.core.configurations import BOOTSTRAP_OFFSET, Configurations
 from tidelog.raft.core.effects import Committed, Effect, HardState, MembersChanged, Reply, Role, RoleChanged
@@ -45,8 +45,7 @@ CONTROL_ENTRY_BYTES = 256
 """Roughly what an entry of the quorum's own takes; only windows are counted by it."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Recovered:
+class Recovered(Value, kw_only=True):
     """What was on disk."""
 
     hard_state: HardState
@@ -55,8 +54,14 @@ class Recovered:
     snapshot: SnapshotId | None
 
 
+class Randomness(Protocol):
+    """What election timeouts are drawn from: `random.Random`, or anything like it."""
+
+    def randrange(self, stop: int) -> int: ...
+
+
 class RaftMachine:
-    def __init__(self, settings: MachineSettings, recovered: Recovered, random: Random, now_ms: int) -> None:
+    def __init__(self, settings: MachineSettings, recovered: Recovered, random: Randomness, now_ms: int) -> None:
         self.settings = settings
         self.random = random
         self.now_ms = now_ms

@@ -8,13 +8,13 @@ are named in the configuration of nodes that have no disk yet).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from tidelog.model.value import Value
 
 ANY_DIRECTORY = bytes(16)
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Value):
     """A node of the quorum and where its listener is."""
 
     node_id: int
@@ -29,8 +29,7 @@ class Member:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSet:
+class MemberSet(Value):
     """One configuration of the quorum. A node id occurs once, as a voter or as a learner."""
 
     voters: tuple[Member, ...] = ()

@@ -8,11 +8,11 @@ caught up, so that it never holds up commits it cannot follow.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.limits import RAFT_MEMBERS_MAX
+from tidelog.model.value import Value
 from tidelog.raft.core import replication, transfer
 from tidelog.raft.core.effects import Done, Refused
 from tidelog.raft.core.members import ANY_DIRECTORY, Member, MemberSet
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from tidelog.raft.core.progress import Progress
 
 
-@dataclass(slots=True)
-class Promotion:
+class Promotion(Value):
     """A learner that becomes a voter when it has caught up."""
 
     token: Token
@@ -34,17 +33,15 @@ class Promotion:
     deadline_ms: int
 
 
-@dataclass(slots=True)
 class PendingChanges:
     """What was asked of the leader and is not done yet."""
 
-    waiting: list[tuple[Token, int]]
-    """Commands that are done when the configuration that ends at this offset is committed."""
-    promotion: Promotion | None
+    __slots__ = ("promotion", "waiting")
 
     def __init__(self) -> None:
-        self.waiting = []
-        self.promotion = None
+        self.waiting: list[tuple[Token, int]] = []
+        """Commands that are done when the configuration that ends at this offset is committed."""
+        self.promotion: Promotion | None = None
 
     @property
     def deadline_ms(self) -> int:
@@ -198,7 +195,7 @@ def _maybe_pin_directories(raft: RaftMachine) -> None:
             return member
         progress = raft.progress.get(member.node_id)
         directory_id = raft.settings.directory_id if progress is None else progress.directory_id
-        return replace(member, directory_id=directory_id)
+        return member.replace(directory_id=directory_id)
 
     members = MemberSet(tuple(map(pin, raft.members.voters)), tuple(map(pin, raft.members.learners)))
     if members != raft.members:
@@ -209,5 +206,5 @@ def first_members(raft: RaftMachine) -> MemberSet:
     """Those the node was started with, as they are first written down: its own directory it knows."""
     own = raft.members.find(raft.node_id)
     return (
-        raft.members if own is None else raft.members.with_voter(replace(own, directory_id=raft.settings.directory_id))
+        raft.members if own is None else raft.members.with_voter(own.replace(directory_id=raft.settings.directory_id))
     )

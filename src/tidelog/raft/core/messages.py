@@ -6,10 +6,10 @@ to offset N" means every batch below N. The codec bounds sizes and checks fields
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from tidelog.model.value import Value
 from tidelog.raft.core.members import MemberSet
 
 LEADER_CHANGE_RECORDS = 1
@@ -25,8 +25,7 @@ class EntryKind(IntEnum):
     """A new configuration; in force from the moment it is in the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Value):
     """`base_offset < end_offset`; the next entry begins where this one ends."""
 
     base_offset: int
@@ -53,8 +52,7 @@ class LogEnd(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteRequest:
+class VoteRequest(Value, kw_only=True):
     term: int
     request_id: int
     is_pre_vote: bool
@@ -64,16 +62,14 @@ class VoteRequest:
     log_end: LogEnd
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteResponse:
+class VoteResponse(Value, kw_only=True):
     term: int
     request_id: int
     is_pre_vote: bool
     granted: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendRequest:
+class AppendRequest(Value, kw_only=True):
     term: int
     request_id: int
     prev_offset: int
@@ -85,8 +81,7 @@ class AppendRequest:
     """Echoed: what a leader waits for before it answers a read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendResponse:
+class AppendResponse(Value, kw_only=True):
     term: int
     request_id: int
     success: bool
@@ -97,8 +92,7 @@ class AppendResponse:
     round: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotRequest:
+class SnapshotRequest(Value, kw_only=True):
     """A part of a snapshot, for a member that needs entries the leader no longer has."""
 
     term: int
@@ -109,8 +103,7 @@ class SnapshotRequest:
     is_last: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotResponse:
+class SnapshotResponse(Value, kw_only=True):
     term: int
     request_id: int
     snapshot: SnapshotId
@@ -120,22 +113,19 @@ class SnapshotResponse:
     """The receiver has everything below the end of the snapshot."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeoutNowRequest:
+class TimeoutNowRequest(Value, kw_only=True):
     """The leader to its successor: ask for votes at once."""
 
     term: int
     request_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeoutNowResponse:
+class TimeoutNowResponse(Value, kw_only=True):
     term: int
     request_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusalResponse:
+class RefusalResponse(Value, kw_only=True):
     """The sender is no member, or the request was meant for a node with another disk. Not counted in any way."""
 
     term: int

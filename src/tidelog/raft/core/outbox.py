@@ -7,13 +7,13 @@ itself still syncs them, because its own copy counts only when it is synced. Eve
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
+from tidelog.model.value import Value
 from tidelog.raft.core.effects import Effect, HardState, Persist, SendAppend, SendSnapshot
 from tidelog.raft.core.messages import Entry
 
 
-class _Write(NamedTuple):
+class _Write(Value):
     write_id: int
     end_offset: int
     """Of the log once the write is on disk."""

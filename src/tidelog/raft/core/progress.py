@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import NamedTuple
 
+from tidelog.model.value import Value
 from tidelog.raft.core.members import Member
 from tidelog.raft.core.messages import SnapshotId
 from tidelog.raft.core.settings import LONG_AGO_MS
@@ -20,7 +20,7 @@ class Pace(Enum):
     """It needs entries that are gone: parts of a snapshot, one at a time."""
 
 
-class InFlight(NamedTuple):
+class InFlight(Value):
     request_id: int
     prev_offset: int
     size_bytes: int

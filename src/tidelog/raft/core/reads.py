@@ -5,9 +5,10 @@ A read waits for a round of responses that was begun after it. No clock takes pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.value import Value
 from tidelog.raft.core import replication
 from tidelog.raft.core.effects import Done, Refused
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 NOT_BEGUN = -1
 
 
-class PendingRead(NamedTuple):
+class PendingRead(Value):
     token: Token
     offset: int
     round: int

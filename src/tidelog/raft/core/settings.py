@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidelog.model.limits import (
     RAFT_APPEND_BYTES_MAX,
     RAFT_IN_FLIGHT_BYTES_MAX,
     RAFT_IN_FLIGHT_REQUESTS_MAX,
     RAFT_UNCOMMITTED_BYTES_MAX,
 )
+from tidelog.model.value import Value
 
 NOBODY = -1
 NEVER_MS = 2**62
 LONG_AGO_MS = -(2**62)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineSettings:
+class MachineSettings(Value, kw_only=True):
     node_id: int
     directory_id: bytes
     election_timeout_ms: int

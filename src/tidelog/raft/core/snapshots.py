@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidelog.model.limits import RAFT_SNAPSHOT_BYTES_MAX
@@ -17,16 +16,18 @@ if TYPE_CHECKING:
     from tidelog.raft.core.members import MemberSet
 
 
-@dataclass(slots=True)
 class Incoming:
     """A snapshot that is coming in."""
 
-    snapshot: SnapshotId
-    next_position: int = 0
-    is_installing: bool = False
-    """All parts are there, and the shell is at work: the log must not be touched."""
-    reply_to: ReplyTo = None
-    request_id: int = 0
+    __slots__ = ("is_installing", "next_position", "reply_to", "request_id", "snapshot")
+
+    def __init__(self, snapshot: SnapshotId) -> None:
+        self.snapshot = snapshot
+        self.next_position = 0
+        self.is_installing = False
+        """All parts are there, and the shell is at work: the log must not be touched."""
+        self.reply_to: ReplyTo = None
+        self.request_id = 0
 
 
 # -- own snapshots ---------------------------------------------------------------------------------------------------

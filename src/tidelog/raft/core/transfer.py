@@ -5,9 +5,10 @@ If the successor has not taken over within an election timeout, the leader leads
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.value import Value
 from tidelog.raft.core import election, replication
 from tidelog.raft.core.effects import Done, Refused, Role, Send
 from tidelog.raft.core.messages import TimeoutNowRequest, TimeoutNowResponse
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tidelog.raft.core.progress import Progress
 
 
-class Transfer(NamedTuple):
+class Transfer(Value):
     token: Token
     target_id: int
     deadline_ms: int

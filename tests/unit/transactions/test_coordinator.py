@@ -172,6 +172,15 @@ async def test_what_no_repetition_changes_is_not_repeated(world: World, code: Er
     assert await world.state() is S.COMPLETE_COMMIT
 
 
+async def test_nor_when_it_is_another_node_that_says_so(world: World) -> None:
+    producer = await world.begin(0, 1)
+    waiting = world.markers.waits[TopicPartition("t", 0)] = asyncio.get_running_loop().create_future()
+    assert (await world.end(producer)).error is ErrorCode.NONE
+    waiting.set_exception(BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH))
+    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+    assert [partition.partition for partition, _ in world.markers.written] == [0, 1]
+
+
 async def test_markers_wait_for_their_commit(world: World) -> None:
     producer = await world.begin(0, 1)
     waiting = world.markers.waits[TopicPartition("t", 0)] = asyncio.get_running_loop().create_future()

@@ -21,9 +21,6 @@ from tidelog.telemetry.logs import get_logger
 CHUNK_BYTES = 256 * 1024
 """Applied without giving others a turn."""
 
-RECORDS_FOR_SNAPSHOT_AT_STOP = 64
-"""Fewer records behind the last snapshot are replayed faster than a snapshot is written."""
-
 logger = get_logger("tidelog.raft")
 
 
@@ -65,9 +62,12 @@ class Applier:
         self.failure: BrokerError | None = None
         """What is committed cannot be read or understood: this node cannot go on."""
 
-    def load_snapshot(self, snapshot: SnapshotId, content: SnapshotContent) -> None:
-        """BrokerError when it holds records this version does not know."""
-        records = [decode_metadata_record(value) for value in content.values]
+    @staticmethod
+    def decode(content: SnapshotContent) -> list[Message]:
+        """The records of a snapshot; BrokerError when this version does not know one of them."""
+        return [decode_metadata_record(value) for value in content.values]
+
+    def load_snapshot(self, snapshot: SnapshotId, records: list[Message]) -> None:
         self._machine.load_snapshot(records, snapshot.end_offset, snapshot.term)
         self.offset = self._commit_offset = snapshot.end_offset
 

@@ -18,7 +18,7 @@ from tidelog.metadata.framing import encode_metadata_record
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.limits import RAFT_ENTRY_BYTES_MAX
 from tidelog.protocol.message import Message
-from tidelog.raft.applying import RECORDS_FOR_SNAPSHOT_AT_STOP, Applier, Proposal
+from tidelog.raft.applying import Applier, Proposal
 from tidelog.raft.codec import encode_append, encode_message, encode_snapshot_part
 from tidelog.raft.commands import Commands
 from tidelog.raft.core.effects import (
@@ -44,22 +44,18 @@ from tidelog.raft.core.events import (
     Persisted,
     Propose,
     Receive,
-    SnapshotInstalled,
-    SnapshotRefused,
-    SnapshotTaken,
     Tick,
     Unreachable,
 )
 from tidelog.raft.core.machine import RaftMachine
 from tidelog.raft.core.members import MemberSet
-from tidelog.raft.core.messages import SnapshotId
 from tidelog.raft.core.replication import DivergedLog
 from tidelog.raft.core.settings import NOBODY, MachineSettings
 from tidelog.raft.errors import LeadershipLost, NotLeader, QuorumBusy
 from tidelog.raft.links import Links
 from tidelog.raft.peering import Peering
 from tidelog.raft.settings import QuorumSettings
-from tidelog.raft.snapshot_file import DamagedSnapshot
+from tidelog.raft.snapshotting import Snapshotter
 from tidelog.raft.state_machine import StateMachine
 from tidelog.raft.status import QuorumStatus, describe
 from tidelog.raft.store import QuorumStore
@@ -107,6 +103,9 @@ class Quorum(Commands):
         self._applier = Applier(
             self._store, state_machine, executor, term_of=self._term_of, applied=self._state_has_moved
         )
+        self._snapshotter = Snapshotter(
+            settings, self._store, self._applier, machine=self._get_machine, step=self._step, now_ms=self._now_ms
+        )
         self._peering = Peering(settings, self._step)
         self._links = Links(transport, self._peering.answered, lambda node_id: self._step(Unreachable(node_id)))
         self._machine: RaftMachine | None = None
@@ -119,8 +118,6 @@ class Quorum(Commands):
         self._open_commands: set[asyncio.Future[int]] = set()
         self._told: tuple[int, int, bool] = (NOBODY, 0, False)
         """Leader, term, active: as the state machine was told last."""
-        self._snapshot_task: asyncio.Task[None] | None = None
-        self._snapshot_ms = 0
         self._members = settings.bootstrap
         self._is_stopping = False
         self._changed = asyncio.Event()
@@ -134,7 +131,6 @@ class Quorum(Commands):
         The state machine gets the newest snapshot before this returns. A sole voter has elected itself, committed and
         applied its whole log when this returns; others apply the log as they hear from their leader.
         """
-        self._snapshot_ms = self._now_ms()
         machine = self._load(None)
         if machine.members.voter_ids == (self._settings.node_id,) and machine.is_voter:
             await self._changed.wait()
@@ -153,7 +149,7 @@ class Quorum(Commands):
         if recovered.snapshot is not None and recovered.snapshot.end_offset > self._applier.offset:
             assert loaded.content is not None, "a snapshot has content"
             try:
-                self._applier.load_snapshot(recovered.snapshot, loaded.content)
+                self._applier.load_snapshot(recovered.snapshot, self._applier.decode(loaded.content))
             except BrokerError as error:
                 raise DirectoryRefused(f"the metadata in {self._store.path} cannot be read: {error.message}") from error
         machine_settings = MachineSettings(
@@ -193,12 +189,8 @@ class Quorum(Commands):
         await self._links.close()
         await self._syncer.drain()
         await self._applier.stop()
-        if self._snapshot_task is not None:
-            await self._snapshot_task
         try:
-            snapshots = self._store.snapshots
-            if self._applier.offset - (snapshots[-1].end_offset if snapshots else 0) >= RECORDS_FOR_SNAPSHOT_AT_STOP:
-                await self._write_snapshot()
+            await self._snapshotter.stop()
             self._store.close()
         except (OSError, BrokerError) as error:
             logger.warning("metadata was not closed cleanly", reason=str(error))
@@ -271,9 +263,12 @@ class Quorum(Commands):
     def _now_ms(self) -> int:
         return int(self._monotonic_s() * 1000)
 
-    def _term_of(self, offset: int) -> int:
+    def _get_machine(self) -> RaftMachine:
         assert self._machine is not None, "the quorum was started"
-        return max(self._machine.log.term_before(offset), 0)
+        return self._machine
+
+    def _term_of(self, offset: int) -> int:
+        return max(self._get_machine().log.term_before(offset), 0)
 
     def _step(self, event: Event) -> None:
         """Feeds the machine and does what it wants done. What happens meanwhile waits its turn."""
@@ -372,7 +367,7 @@ class Quorum(Commands):
             case StoreSnapshotPart(snapshot, position, data):
                 self._store.store_snapshot_part(snapshot, position, data)
             case InstallSnapshot(snapshot):
-                self._install(snapshot)
+                self._snapshotter.install(snapshot)
             case RefusedPeer(node_id, reason):
                 self._peering.note_refusal(node_id, reason)
 
@@ -387,7 +382,7 @@ class Quorum(Commands):
         if self._applier.failure is not None:
             self._changed.set()
         self._notify_leader()
-        self._maybe_snapshot()
+        self._snapshotter.maybe_take()
 
     def _notify_leader(self) -> None:
         machine = self._machine
@@ -434,59 +429,12 @@ class Quorum(Commands):
             logger.error("metadata cannot be read again", reason=str(error))
             asyncio.get_running_loop().call_later(RETRY_AFTER_FAILURE_S, self._come_back)
 
-    # -- snapshots -----------------------------------------------------------------------------------------------------
-
     def _send_snapshot(self, effect: SendSnapshot) -> None:
         part = self._store.read_snapshot_part(effect.snapshot, effect.position)
         if part is not None:
             data, is_last = part
             body = encode_snapshot_part(self._peering.envelope_to(effect.destination), effect, data, is_last=is_last)
             self._links.send(effect.destination, body)
-
-    def _install(self, snapshot: SnapshotId) -> None:
-        try:
-            content = self._store.install_snapshot(snapshot)
-            self._applier.load_snapshot(snapshot, content)
-        except (DamagedSnapshot, BrokerError) as error:
-            if isinstance(error, StorageFailure):
-                raise
-            logger.error("the leader's snapshot cannot be used", offset=snapshot.end_offset, reason=str(error))
-            self._step(SnapshotRefused(snapshot))
-            return
-        logger.info("metadata snapshot installed", offset=snapshot.end_offset)
-        assert content.members is not None, "the store has looked"
-        self._step(SnapshotInstalled(snapshot, content.members))
-
-    def _maybe_snapshot(self) -> None:
-        settings, store = self._settings, self._store
-        interval_ms = settings.snapshot_interval_ms
-        is_due = store.bytes_since_snapshot >= settings.snapshot_after_bytes or (
-            interval_ms > 0 and self._now_ms() - self._snapshot_ms >= interval_ms
-        )
-        if is_due and self._snapshot_task is None and not self._is_stopping:
-            self._snapshot_task = asyncio.ensure_future(self._snapshot_beside())
-
-    async def _snapshot_beside(self) -> None:
-        try:
-            await self._write_snapshot()
-        except (OSError, BrokerError) as error:
-            logger.warning("metadata snapshot failed", reason=str(error))
-        finally:
-            self._snapshot_task = None
-            self._snapshot_ms = self._now_ms()
-
-    async def _write_snapshot(self) -> None:
-        machine = self._machine
-        assert machine is not None, "the quorum was started"
-        newest = machine.snapshot
-        if self._applier.offset > machine.commit_offset or (newest and newest.end_offset >= self._applier.offset):
-            return
-        bytes_before = self._store.bytes_since_snapshot
-        snapshot = await self._applier.take_snapshot(lambda offset: machine.configurations.at(offset).members)
-        newest = None if self._machine is None else self._machine.snapshot
-        if newest is None or newest.end_offset < snapshot.end_offset:
-            start = self._store.adopt_snapshot(snapshot, self._store.bytes_since_snapshot - bytes_before)
-            self._step(SnapshotTaken(snapshot, start))
 
     # -- the other members ---------------------------------------------------------------------------------------------
 

@@ -359,12 +359,16 @@ class QuorumStore:
         except OSError as error:
             raise StorageFailure(f"a snapshot cannot be written: {error}") from error
 
-    def install_snapshot(self, snapshot: SnapshotId) -> SnapshotContent:
-        """Puts what has come in the place of the log, for good. DamagedSnapshot when it cannot be used."""
-        part = self._snapshot_path(snapshot) + PART_SUFFIX
-        content = decode_snapshot(read_whole(part) or b"")
+    def read_incoming(self, snapshot: SnapshotId) -> SnapshotContent:
+        """What has come of a snapshot; DamagedSnapshot unless it is whole and names members."""
+        content = decode_snapshot(read_whole(self._snapshot_path(snapshot) + PART_SUFFIX) or b"")
         if content.members is None:
             raise DamagedSnapshot("it names no members")
+        return content
+
+    def install_snapshot(self, snapshot: SnapshotId) -> None:
+        """Puts what has come, and was read, in the place of the log, for good."""
+        part = self._snapshot_path(snapshot) + PART_SUFFIX
         try:
             fd = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -380,7 +384,6 @@ class QuorumStore:
             raise StorageFailure(f"a snapshot cannot be installed: {error}") from error
         self._remember(snapshot)
         self.bytes_since_snapshot = 0
-        return content
 
     def close(self) -> None:
         if self._log is not None:

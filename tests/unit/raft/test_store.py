@@ -228,8 +228,8 @@ def test_a_leaders_snapshot_takes_the_place_of_the_log(tmp_path: Path) -> None:
     follower.append(b"astray", b"and longer than the snapshot", *[b"x"] * 20, term=2)
     snapshot = leader.snapshot(10, 5, *[b"value" * 100] * 3000)
     send(leader, follower, snapshot)
-    content = follower.store.install_snapshot(snapshot)
-    assert content.values == [b"value" * 100] * 3000
+    assert follower.store.read_incoming(snapshot).values == [b"value" * 100] * 3000
+    follower.store.install_snapshot(snapshot)
     loaded = follower.crash()
     assert loaded.recovered.log.log_end == (5, 10)
     assert loaded.recovered.configurations.current.members == MEMBERS
@@ -256,7 +256,7 @@ def test_a_snapshot_that_came_damaged_is_not_installed(tmp_path: Path) -> None:
     assert part is not None
     follower.store.store_snapshot_part(snapshot, 0, part[0][:-1])
     with pytest.raises(DamagedSnapshot):
-        follower.store.install_snapshot(snapshot)
+        follower.store.read_incoming(snapshot)
     assert follower.values() == [b"mine"]
 
 

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.cli.command import Command
 
+from tidelog.testing.broker import Broker
 from tidelog.testing.cluster import Cluster
 
 DEADLINE_S = 60.0
@@ -84,27 +85,23 @@ def test_a_topic_moves_where_it_is_told(cluster: Cluster, command: Command) -> N
         assert words in command("topics", "reassign", *arguments, fails=True).err
 
 
-def test_a_node_is_drained_filled_again_and_removed(cluster: Cluster, command: Command) -> None:
+def test_a_node_joins_is_filled_drained_and_removed(cluster: Cluster, command: Command) -> None:
     cluster.create_topic("spread", 8)
     fill(cluster, "spread")
-    assert "holds" in command("cluster", "remove", "4", fails=True).err
-    moves = command("cluster", "drain", "4", "--dry-run", "--json").json["moves"]
-    assert moves
-    command("cluster", "drain", "4")
-    assert all(4 not in nodes for nodes in replicas(cluster, "spread"))
-    command("cluster", "rebalance")
-    assert any(4 in nodes for nodes in replicas(cluster, "spread"))
-    command("cluster", "drain", "4")
-    assert "there is no node 9" in command("cluster", "remove", "9", fails=True).err
-    # Asked through another node: the one that is removed stops.
-    gone = cluster.brokers[3]
-    first = Command(cluster.brokers[0].bootstrap_servers)
-    first("cluster", "remove", "4")
-    until(lambda: gone.node.given_up is not None, "the removed node noticing")
-    assert gone.node.given_up is not None
-    assert "removed" in gone.node.given_up
-    until(lambda: 4 not in cluster.controller.node.metadata.brokers, "the node forgotten")
-    gone.stop()
+    joining = {"controller.quorum.bootstrap.servers": cluster.brokers[2].bootstrap_servers}
+    with Broker(joining) as guest:
+        number = guest.node.config.node_id
+        command("cluster", "rebalance")
+        assert any(number in nodes for nodes in replicas(cluster, "spread"))
+        assert "holds" in command("cluster", "remove", str(number), fails=True).err
+        assert command("cluster", "drain", str(number), "--dry-run", "--json").json["moves"]
+        command("cluster", "drain", str(number))
+        assert all(number not in nodes for nodes in replicas(cluster, "spread"))
+        assert "there is no node 99" in command("cluster", "remove", "99", fails=True).err
+        command("cluster", "remove", str(number))
+        until(lambda: guest.node.given_up is not None, "the removed node noticing")
+        assert guest.node.given_up == f"node {number} was removed from the cluster"
+        until(lambda: number not in cluster.controller.node.metadata.brokers, "the node forgotten")
 
 
 # -- clusters the command runs -----------------------------------------------------------------------------------------

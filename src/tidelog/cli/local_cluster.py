@@ -142,13 +142,16 @@ class LocalCluster:
         if number == signal.SIGKILL:
             node.process.wait()
 
-    def start_again(self, node_id: int) -> None:
-        """A node that ended; returns when it is ready."""
-        node = next(node for node in self._nodes if node.node_id == node_id)
-        if node.process is not None and node.process.stdout is not None:
-            node.process.stdout.close()
-        node.start()
-        node.read_ready_line(time.monotonic() + READY_SECONDS_MAX)
+    def start_again(self, *node_ids: int) -> None:
+        """Nodes that ended; returns when all of them are ready."""
+        nodes = [node for node in self._nodes if node.node_id in node_ids]
+        for node in nodes:
+            if node.process is not None and node.process.stdout is not None:
+                node.process.stdout.close()
+            node.start()
+        deadline_s = time.monotonic() + READY_SECONDS_MAX
+        for node in nodes:
+            node.read_ready_line(deadline_s)
 
     def stop(self) -> int:
         """All of them at once; those that do not end in time are killed."""

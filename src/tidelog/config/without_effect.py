@@ -26,10 +26,9 @@ WITHOUT_EFFECT = frozenset(
         "controller.quorum.append.linger.ms",
         "controller.quorum.election.backoff.max.ms",
         "controller.quorum.fetch.timeout.ms",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
         "num.replica.fetchers",
         "process.roles",
         "replica.socket.receive.buffer.bytes",
+        "request.timeout.ms",
     }
 )

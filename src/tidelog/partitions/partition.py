@@ -18,6 +18,7 @@ from tidelog.model.ids import TopicPartition
 from tidelog.partitions.core.follower import FollowerState, truncation_offset
 from tidelog.partitions.core.leader import LeaderState
 from tidelog.partitions.core.replica import ReplicaState
+from tidelog.partitions.core.throttle import ReplicationThrottle
 from tidelog.partitions.flushing import Flushing, TimedExecutor
 from tidelog.partitions.rules import produce_rules
 from tidelog.records.batch import decode_header
@@ -74,10 +75,12 @@ class Partition:
         "commit_waiters",
         "failure",
         "fetch_waiters",
+        "follower_throttle",
         "follower_waiters",
         "has_followers",
         "index",
         "is_internal",
+        "leader_throttle",
         "log",
         "metrics",
         "topic",
@@ -111,6 +114,10 @@ class Partition:
         """Consumers that wait for more to be committed."""
         self.follower_waiters: set[DelayedFetch] = set()
         """Replicas that wait for more to be written."""
+        self.leader_throttle: ReplicationThrottle | None = None
+        """What slows down replicas that are not in sync when they fetch from here; None where the topic names none."""
+        self.follower_throttle: ReplicationThrottle | None = None
+        """The same for what this node fetches for the partition."""
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
         """Offset the high watermark must reach, and who waits for it; ascending, because appends are."""
         self._role: ReplicaState = role

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.partitions.fetch_session import FetchTarget
 from tidelog.partitions.partition import Partition
+from tidelog.runtime.clock import monotonic_ms
 from tidelog.storage.region import LogRegion
 
 READ_COMMITTED: Final = 1
@@ -127,6 +128,9 @@ def read_for_follower(
         if target.last_fetched_epoch >= 0:
             answer.diverging_epoch = _diverging_epoch(partition, target)
         if answer.diverging_epoch is None:
+            throttle = None if replica.node_id in leader.in_sync else partition.leader_throttle
+            if throttle is not None and throttle.is_exceeded(monotonic_ms()):
+                max_bytes, min_one_batch = 0, False
             region = partition.read(
                 target.fetch_offset,
                 min(max_bytes, target.max_bytes),
@@ -135,6 +139,8 @@ def read_for_follower(
             )
             if region is not None and region.size:
                 answer.region = region
+                if throttle is not None:
+                    throttle.spend(region.size, monotonic_ms())
             if now_ms is not None:
                 partition.follower_fetched(
                     replica.node_id, replica.broker_epoch, target.fetch_offset, target.log_start_offset, now_ms

@@ -19,6 +19,7 @@ from tidelog.model.ids import ZERO_TOPIC_ID, TopicPartition
 from tidelog.partitions.core.follower import FollowerState
 from tidelog.partitions.core.leader import LeaderState
 from tidelog.partitions.core.replica import ReplicaState
+from tidelog.partitions.core.throttle import ReplicationThrottle, is_throttled
 from tidelog.partitions.flushing import TimedExecutor
 from tidelog.partitions.partition import Partition
 from tidelog.runtime.clock import monotonic_ms
@@ -66,6 +67,8 @@ class PartitionTable:
         self._image: MetadataImage | None = None
         self._live_brokers: dict[int, int] = {}
         """Broker epoch of each node that may be in sync; every leader here looks at this one dictionary."""
+        self._leader_throttle = ReplicationThrottle()
+        self._follower_throttle = ReplicationThrottle()
         self._flush_executor = TimedExecutor(workers, asyncio.get_running_loop(), metrics.fsync)
         self._by_topic: dict[TopicKey, dict[int, Partition]] = {}
         """Every topic twice: under its name and under its id."""
@@ -83,6 +86,7 @@ class PartitionTable:
         self._image = image
         self._follow_brokers(image)
         config = image.broker_config(self._config)
+        self._limit_rates(config)
         if not self._directory.clean_shutdown:
             # Every log has to be read and checked, which threads can do side by side.
             await self._open_logs_beside(
@@ -131,11 +135,27 @@ class PartitionTable:
         for name, indexes in delta.partitions_changed.items():
             changed = image.topics[name]
             self._open_topic(changed, {index: changed.partitions[index] for index in indexes}, config)
+        if delta.broker_configs_changed:
+            self._limit_rates(config)
         reconfigured = image.topics if delta.broker_configs_changed else delta.topic_configs_changed
         for name in reconfigured:
             topic_config = image.topics[name].effective_config(config)
             for partition in self._by_topic.get(name, {}).values():
                 partition.config = topic_config
+                self._throttle(partition)
+
+    def _limit_rates(self, config: BrokerConfig) -> None:
+        now_ms = self._clock_ms()
+        self._leader_throttle.limit(config.leader_replication_throttled_rate, now_ms)
+        self._follower_throttle.limit(config.follower_replication_throttled_rate, now_ms)
+
+    def _throttle(self, partition: Partition) -> None:
+        """Which of the two throttles hold for the partition on this node."""
+        config, here = partition.config, (partition.index, self._node_id)
+        sends = is_throttled(config.leader_replication_throttled_replicas, *here)
+        fetches = is_throttled(config.follower_replication_throttled_replicas, *here)
+        partition.leader_throttle = self._leader_throttle if sends else None
+        partition.follower_throttle = self._follower_throttle if fetches else None
 
     def _follow_brokers(self, image: MetadataImage) -> None:
         """Nodes came, went, or were fenced: whom does each leader wait for now?"""
@@ -188,6 +208,7 @@ class PartitionTable:
             shell=self._replication,
             clock_ms=self._clock_ms,
         )
+        self._throttle(partition)
         if len(state.replicas) > 1:
             partition.take_role()
             self._replication.role_changed(partition)
@@ -199,8 +220,9 @@ class PartitionTable:
         is_same_leader = state.leader == role.leader_id and state.leader_epoch == role.leader_epoch
         if is_same_leader and partition.is_leader:
             partition.in_sync_changed(state.isr, state.partition_epoch, state.replicas, self._clock_ms())
-        elif is_same_leader:
+        elif is_same_leader and isinstance(role, FollowerState):
             role.partition_epoch = state.partition_epoch
+            role.is_in_sync = self._node_id in state.isr
         else:
             local_end = partition.log.log_end_offset if partition.is_synced else partition.log.recovery_point
             partition.change_role(
@@ -217,6 +239,7 @@ class PartitionTable:
                 leader_epoch=state.leader_epoch,
                 partition_epoch=state.partition_epoch,
                 high_watermark=high_watermark,
+                is_in_sync=self._node_id in state.isr,
             )
         return LeaderState(
             node_id=self._node_id,

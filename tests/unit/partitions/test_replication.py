@@ -23,6 +23,7 @@ from tidelog.protocol.generated.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from tidelog.runtime.clock import monotonic_s
 
 
 async def fetch(
@@ -315,6 +316,24 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there(tmp
         read = await fetch(cluster.brokers[2], rack="b")
         assert (read.error_code, read.preferred_read_replica) == (0, -1)
         assert read.records
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+async def test_a_replica_that_catches_up_can_be_throttled_while_others_are_not(tmp_path: Path, side: str) -> None:
+    settings = {f"{side}_replication_throttled_rate": 200_000, "replica_fetch_max_bytes": 60_000}
+    async with SmallCluster(tmp_path, **settings) as cluster:
+        await cluster.start(**{f"{side}_replication_throttled_replicas": "*"})
+        behind = cluster.brokers[3]
+        await behind.stop()
+        cluster.fence(3)
+        for _ in range(10):
+            assert (await cluster.leader.produce(b"v" * 50_000))[0] == 0
+        started_s = monotonic_s()
+        await behind.start()
+        while not cluster.image.is_live(3) or 3 not in cluster.state.isr:
+            assert (await cluster.leader.produce(b"x"))[0] == 0, "who is in sync is not slowed down"
+            await asyncio.sleep(0.02)
+        assert monotonic_s() - started_s > 1.0, "500 KB at 200 KB a second, the first second for nothing"
 
 
 async def test_a_moved_partition_leaves_its_old_node(tmp_path: Path) -> None:

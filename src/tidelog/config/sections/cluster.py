@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.config.setting import (
+    INT64_MAX,
     Settings,
     boolean,
     int16,
@@ -104,6 +105,18 @@ class ReplicationSection(Settings, section="replication"):
     )
     replica_high_watermark_checkpoint_interval_ms: int = int64(
         default=5000, minimum=1, doc="How often high watermarks are written to disk."
+    )
+    leader_replication_throttled_rate: int = int64(
+        default=INT64_MAX,
+        minimum=1,
+        dynamic=True,
+        doc="Bytes per second this node sends to replicas that topics name as throttled while they are not in sync.",
+    )
+    follower_replication_throttled_rate: int = int64(
+        default=INT64_MAX,
+        minimum=1,
+        dynamic=True,
+        doc="Bytes per second this node fetches for such replicas of its own.",
     )
     replica_selector_class: str | None = optional_text(
         doc="rack-aware (or Kafka's RackAwareReplicaSelector): consumers that name their rack are sent to a replica "

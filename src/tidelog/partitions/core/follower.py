@@ -15,7 +15,25 @@ UNDEFINED_OFFSET = -1
 
 
 class FollowerState(ReplicaState):
-    __slots__ = ()
+    __slots__ = ("is_in_sync",)
+
+    def __init__(
+        self,
+        *,
+        leader_id: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        high_watermark: int,
+        is_in_sync: bool = False,
+    ) -> None:
+        super().__init__(
+            leader_id=leader_id,
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            high_watermark=high_watermark,
+        )
+        self.is_in_sync = is_in_sync
+        """Whether the controller counts this replica as in sync."""
 
     def leader_answered(self, leader_high_watermark: int, log_end_offset: int) -> bool:
         """The leader told its high watermark; returns whether that moved this one. Only what is here can be committed

@@ -36,6 +36,8 @@ BACKOFF_FIRST_MS = 20
 """The first rest after an error: a leader that has not heard of its election yet will in a moment."""
 ANSWER_MS_MAX = 20
 """A fetch that takes longer waits at the leader for something to send."""
+THROTTLED_MS = 100
+"""How long a partition rests when throttled replicas have fetched too much."""
 LATEST, EARLIEST = -1, -2
 
 
@@ -179,11 +181,16 @@ class LeaderFetcher:
 
     def _wanted(self) -> dict[PartitionKey, FetchPosition]:
         now_ms = monotonic_ms()
-        return {
-            key: followed.position()
-            for key, followed in self._followed.items()
-            if followed.not_before_ms <= now_ms and followed.is_current
-        }
+        wanted: dict[PartitionKey, FetchPosition] = {}
+        for key, followed in self._followed.items():
+            if followed.not_before_ms > now_ms or not followed.is_current:
+                continue
+            throttle = followed.partition.follower_throttle
+            if throttle is not None and not followed.role.is_in_sync and throttle.is_exceeded(now_ms):
+                followed.not_before_ms = now_ms + THROTTLED_MS
+            else:
+                wanted[key] = followed.position()
+        return wanted
 
     async def _wait_for_news(self) -> None:
         """Until a partition comes, or the first rest is over."""
@@ -248,9 +255,10 @@ class LeaderFetcher:
             if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
                 self._truncate(followed, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             else:
-                partition.append_fetched(
-                    b"" if data.records is None else data.records, role, data.high_watermark, data.log_start_offset
-                )
+                records = b"" if data.records is None else data.records
+                partition.append_fetched(records, role, data.high_watermark, data.log_start_offset)
+                if partition.follower_throttle is not None and not role.is_in_sync:
+                    partition.follower_throttle.spend(len(records), monotonic_ms())
         except (BrokerError, StorageFailure) as error:
             if not followed.backoff_ms:
                 logger.error("cannot append what was fetched", partition=str(partition), reason=error.message)

@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
 from benchmarks.broker_process import BrokerProcess
+from benchmarks.cluster_cases import CLUSTER_CASES, FAILOVER, failover
+from benchmarks.cluster_processes import ClusterProcesses, start_cluster
 from benchmarks.figures import summarise
 from benchmarks.group_cases import GROUP_CASES, REPLAY, SETTINGS, measure_replay
 from benchmarks.load_cases import LOAD_CASES, LoadCase
@@ -30,7 +32,7 @@ from benchmarks.tidelog_node import start_tidelog
 
 KINDS = ("kafka", "tidelog")
 START = "start"
-CASE_NAMES = (START, REPLAY, *(case.name for case in (*LOAD_CASES, *GROUP_CASES)))
+CASE_NAMES = (START, REPLAY, *(case.name for case in (*LOAD_CASES, *GROUP_CASES, *CLUSTER_CASES)), FAILOVER)
 
 Rounds = dict[str, dict[str, list[float]]]
 
@@ -100,6 +102,31 @@ def measure_load(rounds: Rounds, kinds: list[str], load: LoadRun, count: int, sh
             keep(rounds, kind, {load.memory_figure: broker.rss_bytes() / 2**20})
 
 
+def measure_cluster(
+    rounds: Rounds, kinds: list[str], wanted: list[str], count: int, share: float, directory: Path
+) -> None:
+    """The same with three nodes of each kind; the loss of a leader comes last, because it takes a node away."""
+    cases = [case for case in CLUSTER_CASES if case.name in wanted]
+    with ExitStack() as stack:
+        clusters: dict[str, ClusterProcesses] = {}
+        for kind in kinds:
+            say(f"three nodes, {kind}")
+            clusters[kind] = stack.enter_context(start_cluster(kind, directory / f"cluster-{kind}"))
+        for case in cases:
+            for kind, cluster in clusters.items():
+                say(f"warm-up, {case.name}, {kind}")
+                case.run(cluster, share)
+        for number in range(count):
+            for case in cases:
+                say(f"round {number + 1} of {count}, {case.name}")
+                for kind, cluster in clusters.items():
+                    keep(rounds, kind, case.run(cluster, share))
+        for kind, cluster in clusters.items():
+            keep(rounds, kind, {"cluster.loaded_mib": cluster.rss_bytes() / 2**20})
+            if FAILOVER in wanted:
+                keep(rounds, kind, failover(cluster))
+
+
 def main() -> int:
     args = parse_arguments()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -124,6 +151,8 @@ def main() -> int:
         for load in loads:
             if load.cases:
                 measure_load(rounds, kinds, load, count, share, Path(directory))
+        if {FAILOVER, *(case.name for case in CLUSTER_CASES)} & set(wanted):
+            measure_cluster(rounds, kinds, wanted, count, share, Path(directory))
     print(table(summarise(rounds)))
     if not args.no_results:
         options = {"rounds": str(count), "records": f"{share:.0%} of the full number", "cases": ", ".join(wanted)}

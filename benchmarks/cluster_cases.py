@@ -100,7 +100,7 @@ def one_at_a_time(cluster: ClusterProcesses, share: float) -> Figures:
     }
 
 
-def failover(cluster: ClusterProcesses, share: float) -> Figures:
+def failover(cluster: ClusterProcesses) -> Figures:
     """The leader is killed under load: the longest time without an acknowledgement. The cluster is one less after."""
     topic = create_topic(cluster)
     leader, _ = cluster.leader_and_in_sync(topic)
@@ -117,6 +117,7 @@ def failover(cluster: ClusterProcesses, share: float) -> Figures:
     return {"cluster-failover.gap_s": json.loads(output)["gap_s"]}
 
 
+FAILOVER = "cluster-failover"
 CLUSTER_CASES = (
     ClusterCase("cluster-16k", small_batches),
     ClusterCase("cluster-1m", large_batches),

@@ -358,6 +358,7 @@ class PartitionTable:
     def sample(self) -> Iterator[PartitionSample]:
         for partition in self:
             log = partition.log
+            leader = partition.leader if partition.is_leader else None
             yield PartitionSample(
                 topic=partition.topic,
                 partition=partition.index,
@@ -366,4 +367,7 @@ class PartitionTable:
                 high_watermark=partition.high_watermark,
                 size_bytes=log.size_bytes,
                 segments=len(log.segments),
+                is_leader=leader is not None,
+                replicas=1 if leader is None else len(leader.replicas),
+                in_sync_replicas=1 if leader is None else len(leader.in_sync),
             )

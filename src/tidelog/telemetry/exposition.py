@@ -156,7 +156,13 @@ def _partitions(samples: list[PartitionSample]) -> Iterator[Metric]:
         watermark.add_metric(values, sample.high_watermark)
         size.add_metric(values, sample.size_bytes)
         segments.add_metric(values, sample.segments)
+    led = [sample for sample in samples if sample.is_leader]
+    behind = sum(sample.in_sync_replicas < sample.replicas for sample in led)
     yield GaugeMetricFamily("tidelog_partitions", "Partitions this node hosts.", value=len(samples))
+    yield GaugeMetricFamily("tidelog_partitions_led", "Partitions this node leads.", value=len(led))
+    yield GaugeMetricFamily(
+        "tidelog_partitions_under_replicated", "Partitions this node leads with replicas not in sync.", value=behind
+    )
     yield from (start, end, watermark, size, segments)
 
 

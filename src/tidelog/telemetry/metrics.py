@@ -105,6 +105,10 @@ class PartitionSample(NamedTuple):
     high_watermark: int
     size_bytes: int
     segments: int
+    is_leader: bool = True
+    replicas: int = 1
+    in_sync_replicas: int = 1
+    """Known to the leader only."""
 
 
 class GroupSample(NamedTuple):

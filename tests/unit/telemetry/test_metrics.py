@@ -57,7 +57,11 @@ def test_everything_counted_is_exposed(accept: str) -> None:
     topic = metrics.topic('odd"name\\')
     topic.records_in += 5
     metrics.fsync.observe(0.002)
-    metrics.sample_partitions = lambda: [PartitionSample("t", 7, 10, 30, 29, 4096, 2)]
+    metrics.sample_partitions = lambda: [
+        PartitionSample("t", 7, 10, 30, 29, 4096, 2),
+        PartitionSample("t", 8, 0, 1, 1, 100, 1, replicas=3, in_sync_replicas=2),
+        PartitionSample("t", 9, 0, 1, 1, 100, 1, is_leader=False),
+    ]
 
     found = samples(metrics, accept)
     assert found[("tidelog_network_received_bytes_total", ())] == 11
@@ -67,6 +71,9 @@ def test_everything_counted_is_exposed(accept: str) -> None:
     assert found[("tidelog_connections_closed_total", (("reason", "error"),))] == 1
     assert found[("tidelog_in_flight_bytes", ())] == 99
     assert found[("tidelog_waiting_fetches", ())] == 4
+    assert found[("tidelog_partitions", ())] == 3
+    assert found[("tidelog_partitions_led", ())] == 2
+    assert found[("tidelog_partitions_under_replicated", ())] == 1
     assert found[("tidelog_request_errors_total", (("api", "Fetch"), ("error", "OFFSET_OUT_OF_RANGE")))] == 2
     assert found[("tidelog_request_errors_total", (("api", "Fetch"), ("error", "9999")))] == 1
     assert found[("tidelog_topic_records_in_total", (("topic", 'odd"name\\'),))] == 5
@@ -76,7 +83,6 @@ def test_everything_counted_is_exposed(accept: str) -> None:
     assert found[("tidelog_log_end_offset", labels)] == 30
     assert found[("tidelog_high_watermark", labels)] == 29
     assert found[("tidelog_log_size_bytes", labels)] == 4096
-    assert found[("tidelog_partitions", ())] == 1
     assert found[("tidelog_uptime_seconds", ())] >= 0
     assert found[("process_resident_memory_bytes", ())] > 1_000_000
     assert found[("process_open_fds", ())] > 0

@@ -67,7 +67,7 @@ class ReplicationCluster:
         random = self.world.random
         node_id = random.choice(NODES)
         broker = self.brokers[node_id]
-        kind = random.choice(("crash", "power", "cut", "cut from the controller", "one way"))
+        kind = random.choice(("crash", "power", "cut", "cut from the controller", "one way", "move"))
         pause_ms = random.uniform(100.0, 900.0)
         if kind in ("crash", "power") and broker.is_up:
             loses_power = kind == "power" and self._others_are_in_sync(node_id)
@@ -78,6 +78,8 @@ class ReplicationCluster:
                 # before each acknowledgement, what the last one in sync loses is lost.
                 self.network.heal()
                 pause_ms += 3 * SESSION_MS
+        elif kind == "move":
+            self.controller.move_leadership(random.randrange(PARTITIONS))
         elif kind.startswith("cut") or kind == "one way":
             others = [CONTROLLER] if kind == "cut from the controller" else [n for n in NODES if n != node_id]
             if kind == "cut" and random.random() < 0.5:

@@ -26,6 +26,7 @@ from tidelog.metadata.image import Endpoint, MetadataImage
 from tidelog.metadata.replay import ImageBuilder
 from tidelog.model.errors import BrokerError
 from tidelog.protocol.generated.config_record import ConfigRecord
+from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
 from tidelog.protocol.generated.partition_record import PartitionRecord
 from tidelog.protocol.generated.topic_record import TopicRecord
 from tidelog.protocol.message import Message
@@ -72,6 +73,16 @@ class SimulatedController:
             ConfigRecord(resource_type=2, resource_name=TOPIC, name="min.insync.replicas", value=str(min_in_sync))
         )
         self.decide(lambda _: Decision(records, None))
+
+    def move_leadership(self, index: int) -> None:
+        """To any replica in sync that is alive, as an operator might ask for."""
+        state = self.image.topics[TOPIC].partitions[index]
+        able = [node_id for node_id in state.isr if self.image.is_active(node_id) and node_id != state.leader]
+        if able and state.leader >= 0:
+            leader = self._world.random.choice(able)
+            self._world.note("controller", f"partition {index} goes from {state.leader} to {leader}")
+            record = PartitionChangeRecord(partition_id=index, topic_id=TOPIC_ID, leader=leader)
+            self.decide(lambda _: Decision([record], None))
 
     # -- what brokers ask ----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -56,10 +57,10 @@ def read_all(bootstrap: str, topic: str) -> list[Record]:
         partitions = consumer.list_topics(topic, READ_TIMEOUT_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
         unread, found = set(partitions), []
+        deadline = time.monotonic() + READ_TIMEOUT_S
         while unread:
-            messages = consumer.consume(10_000, READ_TIMEOUT_S)
-            assert messages, f"no end of {topic}, partitions {unread}, within {READ_TIMEOUT_S} s: a transaction is open"
-            for message in messages:
+            assert time.monotonic() < deadline, f"no end of {topic}, partitions {unread}: a transaction is open"
+            for message in consumer.consume(10_000, 0.1):
                 if message.error():
                     unread.discard(message.partition())
                 else:

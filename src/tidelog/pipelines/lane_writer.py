@@ -36,6 +36,8 @@ class LaneTarget:
     topic: str
     sink_id: str
     batch: int
+    partitions: int
+    """Of the topic, as pinned for this batch; a producer that was opened for fewer does not know the others."""
     settings: Mapping[str, Any]
     """librdkafka settings of the producers."""
     transaction_timeout_s: float
@@ -162,6 +164,9 @@ def _begin(target: LaneTarget, lane: int) -> _Lane | None:
     from confluent_kafka import KafkaException
 
     kept = _open.pop(f"{target.sink_id}-{lane}", None)
+    if kept is not None and kept.target.partitions != target.partitions:
+        kept.close()
+        kept = None
     if kept is not None:
         if kept.marker > target.batch:
             _keep(f"{target.sink_id}-{lane}", kept)

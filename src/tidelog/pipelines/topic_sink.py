@@ -75,6 +75,7 @@ class TopicBatch:
             topic=self.state.topic,
             sink_id=self.state.sink_id,
             batch=batch,
+            partitions=layout.partitions,
             settings=self.settings,
             transaction_timeout_s=TRANSACTION_TIMEOUT_S,
         )

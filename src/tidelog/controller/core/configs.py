@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
@@ -77,7 +77,7 @@ def _alter_resource(image: MetadataImage, config: BrokerConfig, resource: Resour
         known = TopicConfig.SETTINGS
         effective: Mapping[str, str | None] = _texts_of(image.broker_config(config).topic_defaults)
     elif resource.resource_type == RESOURCE_BROKER:
-        check_broker_name(resource.resource_name, config.node_id)
+        check_broker_name(resource.resource_name, config.node_id, image.brokers)
         before = image.broker_configs.get(resource.resource_name, {})
         known = BrokerConfig.SETTINGS
         effective = _texts_of(config)
@@ -107,13 +107,13 @@ def _topic_overrides(image: MetadataImage, name: str) -> Mapping[str, str]:
     return topic.config
 
 
-def check_broker_name(name: str, node_id: int) -> None:
-    """A broker resource is this node, or "" for the defaults of all brokers."""
+def check_broker_name(name: str, node_id: int, others: Container[int] = ()) -> None:
+    """A broker resource is this node or one of `others`, or "" for the defaults of all brokers."""
     if not name:
         return
     if not name.isascii() or not name.removeprefix("-").isdigit():
         raise _invalid(f"Node id must be an integer, but it is: {name}")
-    if int(name) != node_id:
+    if int(name) != node_id and int(name) not in others:
         raise _invalid(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 

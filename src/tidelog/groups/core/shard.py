@@ -61,9 +61,6 @@ CONSUMER = "consumer"
 
 
 class GroupShard:
-    encode_record = staticmethod(encode_record)
-    decode_record = staticmethod(decode_record)
-
     def __init__(self, settings: GroupSettings) -> None:
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = offsets.OffsetStore()
@@ -259,6 +256,12 @@ class GroupShard:
         )
 
     # -- the log -----------------------------------------------------------------------------------------------------
+
+    def encode_record(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
+        return encode_record(record)
+
+    def decode_record(self, key: bytes, value: bytes | None) -> GroupRecord | None:
+        return decode_record(key, value)
 
     def replay(self, record: GroupRecord, offset: int, producer_id: int) -> None:
         if isinstance(record, OffsetCommitRecord):

@@ -92,7 +92,7 @@ def _balance_alike(members: Members, counts: Mapping[bytes, int], previous: Mapp
         del kept[quota:]
         taken.update(kept)
         held[member_id] = kept
-    free = ((topic_id, p) for topic_id, count in counts.items() for p in range(count) if (topic_id, p) not in taken)
+    free = iter([(t, p) for t, count in counts.items() for p in range(count) if (t, p) not in taken])
     short = sorted(held, key=lambda member_id: (len(held[member_id]), member_id))
     for member_id in short:
         kept = held[member_id]

@@ -88,8 +88,13 @@ class ConsumerGroups:
     # -- members -----------------------------------------------------------------------------------------------------
 
     def decide_heartbeat(self, request: ConsumerHeartbeat, now: Moment) -> Decision[HeartbeatReply]:
-        validate_heartbeat(request, self._settings.consumer_assignors)
         group = self.groups.get(request.group_id)
+        if group is not None and heartbeats.is_quiet(group, request):
+            overrides = self.image.group_configs.get(request.group_id)
+            self._keep_alive(request.group_id, request.member_id, self._settings.session_timeout_ms(overrides), now)
+            interval_ms = self._settings.heartbeat_interval_ms(overrides)
+            return Decision(HeartbeatReply(request.member_id, request.member_epoch, interval_ms))
+        validate_heartbeat(request, self._settings.consumer_assignors)
         if request.member_epoch < 0:
             return self._decide_leave(group, request, now)
         decision = Decision(HeartbeatReply(request.member_id, request.member_epoch))

@@ -30,6 +30,7 @@ from tidelog.groups.core.consumer.records import (
     Subscription,
     SubscriptionRecord,
 )
+from tidelog.groups.core.consumer.state import MemberState
 from tidelog.groups.core.consumer.validation import validate_epoch
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.metadata.image import MetadataImage
@@ -45,6 +46,22 @@ class World(NamedTuple):
     image: MetadataImage
     settings: GroupSettings
     now: Moment
+
+
+def is_quiet(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
+    """By far the most heartbeats: a member that has all it should have says that it is alive, and nothing else."""
+    current = group.current.get(request.member_id)
+    known = group.members.get(request.member_id)
+    return (
+        current is not None
+        and known is not None
+        and request.member_epoch == current.epoch == group.target_epoch == group.epoch
+        and current.state is MemberState.STABLE
+        and request.owned is None
+        and known.classic is None
+        and not group.is_metadata_stale
+        and _says_nothing_new(known, request)
+    )
 
 
 def heartbeat(draft: Draft, request: ConsumerHeartbeat, world: World) -> tuple[str, CurrentAssignment, HeartbeatReply]:
@@ -171,7 +188,7 @@ def _updated(group: ConsumerGroup, member_id: str, request: ConsumerHeartbeat) -
 
 
 def _says_nothing_new(known: Subscription, request: ConsumerHeartbeat) -> bool:
-    """By far the most heartbeats only say that the member is alive."""
+    """About itself; an answer to what it was told is another thing."""
     return (
         request.topics is None
         and request.pattern is None

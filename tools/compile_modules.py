@@ -111,7 +111,8 @@ def translate(modules: list[str]) -> tuple[list[Path], list[str]]:
     translated, written, _ = emitmodule.compile_modules_to_c(result, settings, problems, groups)
     result.manager.metastore.close()
     if problems.num_errors:
-        raise CannotCompile(f"mypyc cannot translate it: {problems.new_messages()[0]}")
+        [first, *_] = [text for text in problems.new_messages() if ": error: " in text]
+        raise CannotCompile(f"mypyc cannot translate it: {first}")
     for name, text in written[0]:
         (BUILD / name).write_text(text)
     files = [BUILD / name for name, _ in written[0] if name.endswith(".c")]

@@ -90,7 +90,7 @@ def flat_fetch(frame: bytes, version: int) -> Any:
 
 def hot_fetch(frame: bytes, version: int) -> Any:
     request = decode_fetch(frame, 0, version)
-    return {name: getattr(request, name) for name in request.__slots__}
+    return {name: getattr(request, name) for name in dir(request) if not name.startswith("_")}
 
 
 def verdict(read: Any, frame: bytes, version: int) -> Any:

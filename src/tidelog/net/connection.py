@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
-from tidelog.net.direct import REGION_BYTES_MIN, DirectSender, Piece
+from tidelog.net.direct import REGION_BYTES_MIN, DirectSender, FileRegion, Piece
 from tidelog.net.framing import Frame, FrameError, FrameReader
 from tidelog.net.reply import Buffers, CloseConnection, Part, PendingReply, Region, Reply
 
@@ -268,7 +268,7 @@ class Connection:
         if self._direct is None:
             fd = self._transport.get_extra_info("socket").fileno()
             self._direct = DirectSender(fd, self.resume_writing, self._direct_failed)
-        pieces = cast("deque[Piece]", self._outgoing)
+        pieces = _join_between_regions(self._outgoing)
         self._outgoing = deque()
         self._has_region = False
         if not self._direct.send(pieces):
@@ -348,6 +348,23 @@ def _load(region: Region, length: int) -> bytes:
     if len(data) != length:
         raise OSError(f"the log ends {length - len(data)} bytes before the region that was promised")
     return data
+
+
+def _join_between_regions(parts: Iterable[Part]) -> deque[Piece]:
+    """As few pieces as possible: each is a system call."""
+    pieces: deque[Piece] = deque()
+    between: list[Part] = []
+    for part in parts:
+        if isinstance(part, (bytes, bytearray, memoryview)):
+            between.append(part)
+        else:
+            if between:
+                pieces.append(b"".join(cast("Iterable[bytes]", between)))
+                between.clear()
+            pieces.append(cast("FileRegion", part))
+    if between:
+        pieces.append(b"".join(cast("Iterable[bytes]", between)))
+    return pieces
 
 
 def _is_large_region(part: Part) -> bool:

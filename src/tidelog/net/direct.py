@@ -19,6 +19,8 @@ REGION_BYTES_MIN: Final = 32 * 1024
 
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 """Lets the bytes in front of a region travel in its first packet."""
+_TCP_CORK: Final = getattr(socket, "TCP_CORK", 0)
+"""Lets the bytes behind a region travel in its last packet: the peer is woken once, when the response is whole."""
 
 
 class FileRegion(Protocol):
@@ -35,11 +37,12 @@ Piece = bytes | bytearray | memoryview | FileRegion
 class DirectSender:
     """Sends what it is given in order; calls `on_sent` when all is out, `on_failed` when the peer is gone."""
 
-    __slots__ = ("_is_waiting", "_loop", "_on_failed", "_on_sent", "_pieces", "_skipped_bytes", "_socket")
+    __slots__ = ("_is_tcp", "_is_waiting", "_loop", "_on_failed", "_on_sent", "_pieces", "_skipped_bytes", "_socket")
 
     def __init__(self, fd: int, on_sent: Callable[[], None], on_failed: Callable[[OSError], None]) -> None:
         self._socket = socket.socket(fileno=os.dup(fd))
         self._socket.setblocking(False)
+        self._is_tcp = self._socket.family in (socket.AF_INET, socket.AF_INET6)
         self._loop = asyncio.get_running_loop()
         self._on_sent = on_sent
         self._on_failed = on_failed
@@ -56,12 +59,19 @@ class DirectSender:
         """Takes over the pieces; True when they are out already (`on_sent` is then not called)."""
         assert not self._pieces, "one response at a time"
         self._pieces = pieces
-        return self._push()
+        return self._push(is_first=True)
 
-    def _push(self) -> bool:
+    def _cork(self, is_corked: bool) -> None:
+        if _TCP_CORK and self._is_tcp:
+            self._socket.setsockopt(socket.IPPROTO_TCP, _TCP_CORK, is_corked)
+
+    def _push(self, is_first: bool) -> bool:
         try:
+            if is_first:
+                self._cork(True)
             while self._pieces:
                 self._send_first()
+            self._cork(False)
         except BlockingIOError:
             if not self._is_waiting:
                 self._is_waiting = True
@@ -92,7 +102,7 @@ class DirectSender:
             self._skipped_bytes = skipped + sent
 
     def _writable(self) -> None:
-        if self._push():
+        if self._push(is_first=False):
             self._stop_waiting()
             self._on_sent()
 

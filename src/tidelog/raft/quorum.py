@@ -300,12 +300,14 @@ class Quorum(Commands):
                 self._perform(effect)
         except StorageFailure as error:
             self._storage_failed(error)
+            # What was still to be done of this event is not done any more: nobody else knows who waits for it.
+            self._settle_unheard(event)
 
     def _settle_unheard(self, event: Event) -> None:
         """The machine will not see it: whoever waits must not wait for ever."""
         if isinstance(event, Receive) and isinstance(event.reply_to, asyncio.Future) and not event.reply_to.done():
             event.reply_to.set_exception(ConnectionError("the quorum takes no part at the moment"))
-        if isinstance(event, Propose) and isinstance(event.token, Proposal):
+        if isinstance(event, Propose) and isinstance(event.token, Proposal) and not event.token.done.done():
             event.token.done.set_exception(self._outage or NotLeader(NOBODY))
 
     def _schedule(self) -> None:

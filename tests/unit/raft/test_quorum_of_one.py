@@ -125,6 +125,27 @@ def test_a_disk_that_refuses_ends_the_leadership_and_nothing_comes_back(
     run(tmp_path, test)
 
 
+def test_who_proposes_is_told_when_the_disk_does_not_even_take_the_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.start(1, ONE)
+        await node.quorum.propose([topic("before")])
+
+        def refuse(*_: object) -> None:
+            raise StorageFailure("no room")
+
+        with monkeypatch.context() as full:
+            full.setattr(node.quorum._store, "write", refuse)
+            with pytest.raises(StorageFailure):
+                await asyncio.wait_for(node.quorum.propose([topic("lost")]), 30)
+        await eventually(lambda: node.quorum.is_leader)
+        await node.quorum.propose([topic("after")])
+        assert node.state.names == ["before", "after"]
+
+    run(tmp_path, test)
+
+
 def test_a_stopped_quorum_takes_nothing(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         node = await cluster.start(1, ONE)

@@ -50,6 +50,7 @@ METADATA_TOPIC_ID = bytes(15) + b"\x01"
 READ_BYTES = 1024 * 1024
 SNAPSHOTS_KEPT = 2
 PART_SUFFIX = ".part"
+ROOM_BYTES = 128 * 1024
 
 logger = get_logger("tidelog.raft")
 
@@ -258,6 +259,11 @@ class QuorumStore:
             log.append_as_leader(data, decode_header(data), entry.term, now_ms)
             self.bytes_since_snapshot += len(data)
         assert not persist.entries or log.log_end_offset == persist.entries[-1].end_offset
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether the disk is likely to take so much, and the small files that go with it."""
+        found = os.statvfs(self.directory)
+        return found.f_bavail * found.f_frsize >= size_bytes + ROOM_BYTES
 
     def _truncate(self, offset: int) -> None:
         """Synced at once, before anything else takes the place of what is cut: a crash may otherwise mix the two."""

@@ -26,8 +26,9 @@ compiled: $(RUNTIME)
 	@if $(BIN)/python tools/compile_modules.py --can; then \
 	  $(MAKE) --no-print-directory $(COMPILE_TOOLS) && $(BIN)/python tools/compile_modules.py; fi
 
-demo: $(RUNTIME) ## set everything up, then run a node, produce, consume and count
+demo: $(RUNTIME) ## set everything up, then the whole story: a node, a stream of orders, a pipeline on Spark, a page
 	@$(BIN)/python -m compileall -q src
+	@if [ -n "$$JAVA_HOME" ] || command -v java >/dev/null; then $(MAKE) --no-print-directory $(SPARK) || true; fi
 	@$(BIN)/tidelog demo
 
 test: lint compiled $(SPARK) ## set everything up, then lint and run all tests but the long ones

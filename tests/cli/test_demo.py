@@ -1,4 +1,4 @@
-"""`tidelog demo`: needs nothing, shows everything, and leaves data that a node can serve."""
+"""The broker's half of `tidelog demo`: needs nothing, shows everything, and leaves data that a node can serve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cli.command import TIDELOG
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}
     return subprocess.run(
-        [*TIDELOG, "demo", *arguments],
+        [*TIDELOG, "demo", "--broker-only", *arguments],
         cwd=directory,
         env=environment,
         capture_output=True,
@@ -62,7 +62,7 @@ def test_a_loss_makes_the_demo_fail(tmp_path: Path) -> None:
         "    calls.append(1)\n"
         "    return whole(messages[:-1] if len(calls) == 3 else messages)\n"
         "demo_orders.Tally.of = lose_one\n"
-        "sys.exit(main(['demo', '--records', '1000']))\n"
+        "sys.exit(main(['demo', '--broker-only', '--records', '1000']))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
@@ -70,3 +70,20 @@ def test_a_loss_makes_the_demo_fail(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "the demo does not add up: reading after a restart gave 999 of 1,000 orders" in done.stderr
     assert "Everything written was read" not in done.stdout
+
+
+def test_without_java_the_demo_says_what_is_missing(tmp_path: Path) -> None:
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path), "PATH": "/nowhere"}
+    done = subprocess.run(
+        [*TIDELOG, "demo", "--records", "1000"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "The pipeline on Spark was left out. " in done.stdout
+    assert "install" in done.stdout.partition("The pipeline on Spark was left out. ")[2].partition("\n")[0]
+    assert "Everything written was read, once and in order" in done.stdout

@@ -276,8 +276,12 @@ class Demo:
             print(f"The pipeline on Spark was left out. {self._missing}")
             print()
         print(f"Everything written was read, once and in order. The data is in {self._data}. Try next:")
-        print(f"  {tidelog} serve --data {self._data}")
+        listen = f" --listen {self._half.bootstrap}" if self._half is not None else ""
+        print(f"  {tidelog} serve --data {self._data}{listen}")
         print("and in another terminal")
+        if self._half is not None:
+            print(f"  export TIDELOG_BOOTSTRAP={self._half.bootstrap}")
+            print(f"  {tidelog} pipeline run {os.path.relpath(self._half.file)}  # goes on where the demo left off")
         print(f"  {tidelog} topics describe {TOPIC}")
         print(f"  {tidelog} consume {TOPIC} --offset -3")
         print(f"  {tidelog} produce {TOPIC} --key you --value hello")

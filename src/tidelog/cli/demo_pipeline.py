@@ -95,8 +95,9 @@ def missing_requirement() -> str | None:
     from tidelog.pipelines.errors import PipelineError
     from tidelog.pipelines.java import find_java
 
-    if find_spec("pyspark") is None:
-        return "PySpark is not installed: pip install 'tidelog[spark]'"
+    for package, name in (("pyspark", "PySpark"), ("pyarrow", "PyArrow"), ("matplotlib", "Matplotlib")):
+        if find_spec(package) is None:
+            return f"{name} is not installed: pip install 'tidelog[spark]'"
     try:
         find_java()
     except PipelineError as error:
@@ -176,6 +177,10 @@ class PipelineHalf:
         self.file = directory / "pipeline.yaml"
         self.chart = directory / "revenue.png"
         self.page = directory / "index.html"
+
+    @property
+    def bootstrap(self) -> str:
+        return str(self._client.bootstrap)
 
     def play(self, backlog: int, backlog_cents: int, written: Mapping[str, Any]) -> None:
         """`backlog` orders worth `backlog_cents` are in the topic already."""

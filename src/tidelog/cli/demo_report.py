@@ -143,19 +143,20 @@ def chart_svg(windows: Sequence[Window], width: int = 1000, height: int = 300) -
     """The same chart as a drawing inside the page; a bar tells its figures when pointed at."""
     if not windows:
         return ""
-    left, bottom, top = 64, 34, 12
+    left, right, bottom, top = 60, 16, 34, 12
     highest = max(window["amount_cents"] for window in windows) / 100 or 1
     scale = _round_scale(highest)
-    slot = (width - left) / len(windows)
+    slot = (width - left - right) / len(windows)
     area = height - bottom - top
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="revenue per minute">']
     lines = 4
     for line in range(lines + 1):
         y = top + area - area * line / lines
-        parts.append(f'<line class="grid" x1="{left}" y1="{y:.1f}" x2="{width}" y2="{y:.1f}"/>')
         parts.append(
-            f'<text class="axis" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{scale * line / lines:,.0f}</text>'
+            f'<line class="grid" stroke="#dbe4ea" x1="{left}" y1="{y:.1f}" x2="{width - right}" y2="{y:.1f}"/>'
         )
+        label = _short(scale * line / lines)
+        parts.append(_axis_text(left - 8, y + 4, "end", label))
     step = max(1, len(windows) // 10)
     for index, window in enumerate(windows):
         amount = window["amount_cents"] / 100
@@ -163,14 +164,31 @@ def chart_svg(windows: Sequence[Window], width: int = 1000, height: int = 300) -
         x = left + slot * index + slot * 0.1
         title = f"{window['minute']}: {amount:,.2f} from {window['orders']:,} orders"
         parts.append(
-            f'<rect class="{"live" if is_live(window) else "log"}" x="{x:.1f}" y="{top + area - tall:.1f}" '
+            f'<rect {_bar(window)} x="{x:.1f}" y="{top + area - tall:.1f}" '
             f'width="{slot * 0.8:.1f}" height="{tall:.1f}" rx="3"><title>{html.escape(title)}</title></rect>'
         )
         if index % step == 0:
             middle = left + slot * (index + 0.5)
             label = html.escape(str(window["minute"])[11:])
-            parts.append(f'<text class="axis" x="{middle:.1f}" y="{height - 12}" text-anchor="middle">{label}</text>')
+            parts.append(_axis_text(middle, height - 12, "middle", label))
     return "\n".join([*parts, "</svg>"])
+
+
+def _axis_text(x: float, y: float, anchor: str, text: str) -> str:
+    return f'<text class="axis" font-size="12" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>'
+
+
+def _bar(window: Window) -> str:
+    """The colour twice: readers that know no styles inside drawings take the attribute."""
+    return f'class="live" fill="{LIVE_BAR}"' if is_live(window) else f'class="log" fill="{BAR}"'
+
+
+def _short(amount: float) -> str:
+    """2500000 -> '2.5 M'."""
+    for limit, unit in ((1_000_000, " M"), (1_000, " k")):
+        if amount >= limit:
+            return f"{amount / limit:.4g}{unit}"
+    return f"{amount:.4g}"
 
 
 def _round_scale(highest: float) -> float:
@@ -199,10 +217,11 @@ PAGE = """\
   h2 {{ margin: 0 0 14px; font-size: 17px }}
   .verdict {{ margin: 6px 0 28px; font-size: 17px }}
   .good {{ color: var(--good) }} .bad {{ color: var(--bad) }}
-  .tiles {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(220px, 1fr)); gap: 12px }}
+  .tiles {{ display: grid; grid-template-columns: repeat(4, 1fr); gap: 12px }}
+  @media (max-width: 800px) {{ .tiles {{ grid-template-columns: repeat(2, 1fr) }} }}
   .tile, section {{ background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 16px 18px }}
   .tile .name, .tile .remark {{ color: var(--soft); font-size: 13px }}
-  .tile .figure {{ font-size: 26px; font-weight: 650; letter-spacing: -.02em; font-variant-numeric: tabular-nums }}
+  .tile .figure {{ font-size: 26px; font-weight: 600; letter-spacing: -.02em; font-variant-numeric: tabular-nums }}
   section {{ margin-top: 16px; overflow-x: auto }}
   svg {{ width: 100%; height: auto; display: block }}
   .grid {{ stroke: var(--line) }} .axis {{ fill: var(--soft); font-size: 12px }}

@@ -20,7 +20,8 @@ from tidelog.testing.broker import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SECONDS_MAX = 110.0
+SECONDS_MAX = 280.0
+"""For a whole run: a cold JVM on a busy machine takes its time."""
 
 
 class Bench:

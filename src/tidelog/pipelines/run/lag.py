@@ -101,12 +101,14 @@ class LagWatcher:
 
     def _watch(self) -> None:
         probe = LagProbe(self._bootstrap, self._client)
-        while not self._ended.wait(MEASURE_SECONDS):
+        ended = False
+        while not ended:
+            # The last look is the one after the end.
+            ended = self._ended.wait(MEASURE_SECONDS)
             for status in self._statuses:
-                if not status.positions or self._ended.is_set():
-                    continue
                 # Whatever keeps the broker from answering, the query itself reports it; the figure stays as it was.
                 with contextlib.suppress(Exception):
                     positions = {topic: dict(partitions) for topic, partitions in status.positions.items()}
-                    status.lag_offsets, status.lag_ms = probe.measure(positions)
+                    if positions:
+                        status.lag_offsets, status.lag_ms = probe.measure(positions)
         probe.close()

@@ -38,6 +38,8 @@ class _LocalNode:
         self.restart_at_s: float | None = None
 
     def start(self) -> None:
+        if self.process is not None and self.process.stdout is not None:
+            self.process.stdout.close()
         self.started_s = time.monotonic()
         self.restart_at_s = None
         self.process = subprocess.Popen(
@@ -107,11 +109,7 @@ class LocalCluster:
         self._data.mkdir(parents=True, exist_ok=True)
         (self._data / PLAN_FILE).write_text(json.dumps({"host": self._host, "ports": self.ports}))
         try:
-            for node in self._nodes:
-                node.start()
-            deadline_s = time.monotonic() + READY_SECONDS_MAX
-            for node in self._nodes:
-                node.read_ready_line(deadline_s)
+            self._start(self._nodes)
         except BaseException:
             self.stop()
             raise
@@ -144,10 +142,11 @@ class LocalCluster:
 
     def start_again(self, *node_ids: int) -> None:
         """Nodes that ended; returns when all of them are ready."""
-        nodes = [node for node in self._nodes if node.node_id in node_ids]
+        self._start([node for node in self._nodes if node.node_id in node_ids])
+
+    @staticmethod
+    def _start(nodes: list[_LocalNode]) -> None:
         for node in nodes:
-            if node.process is not None and node.process.stdout is not None:
-                node.process.stdout.close()
             node.start()
         deadline_s = time.monotonic() + READY_SECONDS_MAX
         for node in nodes:

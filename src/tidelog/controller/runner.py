@@ -243,7 +243,11 @@ class Controller:
         try:
             while self._unpublished:
                 image, delta = self._unpublished.popleft()
-                await self.metadata.prepare(image, delta)
+                try:
+                    await self.metadata.prepare(image, delta)
+                except Exception:
+                    # Only help in advance: subscribers do the work again in their turn, and say what is wrong.
+                    logger.exception("metadata could not be prepared", offset=image.offset)
                 if image.controller_id != self._leader_id:
                     image = image.with_controller(self._leader_id)
                 self.metadata.publish(image, delta)

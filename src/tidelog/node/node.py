@@ -153,7 +153,7 @@ class Node:
         if not alone:
             # The quorum needs this node before clients can have it.
             await self._serve(services)
-        statistics = NodeStatistics(config.node_id, self.metrics, table, cluster.runner.metadata)
+        statistics = NodeStatistics(self.metrics, table, cluster.runner.metadata)
         image = await cluster.register(alone=alone, collect_statistics=statistics.collect, give_up=self._give_up)
         await table.load(image)
         self._table = table

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 class NodeStatistics:
     """Rates are since the last time they were asked for."""
 
-    def __init__(
-        self, node_id: int, metrics: NodeMetrics, partitions: PartitionTable, metadata: MetadataPublisher
-    ) -> None:
-        self._node_id = node_id
+    def __init__(self, metrics: NodeMetrics, partitions: PartitionTable, metadata: MetadataPublisher) -> None:
         self._metrics = metrics
         self._partitions = partitions
         self._metadata = metadata
@@ -40,10 +37,6 @@ class NodeStatistics:
         cpu, records, bytes_in, bytes_out = (
             (now - then) / elapsed_s for now, then in zip(self._last[1:], before[1:], strict=True)
         )
-        image = self._metadata.image
-        leaders = sum(
-            state.leader == self._node_id for topic in image.topics.values() for state in topic.partitions.values()
-        )
         return {
             "version": __version__,
             "uptime_seconds": round(now_s - self._started_s, 1),
@@ -51,12 +44,11 @@ class NodeStatistics:
             "cpu_percent": round(cpu * 100, 1),
             "load_average": round(os.getloadavg()[0], 2),
             "partitions": len(self._partitions),
-            "leaders": leaders,
             "connections": self._metrics.connections_current,
             "records_in_per_second": round(records, 1),
             "bytes_in_per_second": round(bytes_in),
             "bytes_out_per_second": round(bytes_out),
-            "metadata_offset": image.offset,
+            "metadata_offset": self._metadata.image.offset,
         }
 
 

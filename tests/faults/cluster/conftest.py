@@ -1,4 +1,4 @@
-"""A cluster of three real processes, one per test."""
+"""A cluster of three real processes for all tests here; each leaves it whole."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+@pytest.fixture(scope="session")
+def cluster_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="session")
+def cluster(cluster_data: Path) -> Iterator[LocalCluster]:
     arguments = ["--log-level", "warning"]
     for name, value in SETTINGS.items():
         arguments += ["-o", f"{name}={value}"]
-    running = LocalCluster(nodes=3, data=tmp_path, host="127.0.0.1", port=0, arguments=arguments)
+    running = LocalCluster(nodes=3, data=cluster_data, host="127.0.0.1", port=0, arguments=arguments)
     running.start()
     try:
         yield running

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import defaultdict
@@ -14,15 +15,16 @@ from tidelog.cli.cluster_state import ClusterState, read_state
 from tidelog.cli.errors import CommandError
 from tidelog.cli.wire import BrokerConnection
 
-TOPIC = "load"
 PARTITIONS = 3
 PAUSE_S = 0.004
 DEADLINE_S = 90.0
 
 
-def create_topic(bootstrap: str) -> None:
+def create_topic(bootstrap: str) -> str:
+    name = f"load-{os.urandom(4).hex()}"
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)], operation_timeout=30)[TOPIC].result(30)
+    admin.create_topics([NewTopic(name, PARTITIONS, 3)], operation_timeout=30)[name].result(30)
+    return name
 
 
 def cluster_state(bootstrap: str) -> ClusterState | None:
@@ -55,7 +57,8 @@ def is_whole(state: ClusterState) -> bool:
 class Load:
     """Writes a number after the other, each to the next partition; knows which were acknowledged, and when."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.topic = topic
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -83,7 +86,10 @@ class Load:
             partition = number % PARTITIONS
             try:
                 self._producer.produce(
-                    TOPIC, str(number).encode(), partition=partition, on_delivery=self._on_delivery(number, partition)
+                    self.topic,
+                    str(number).encode(),
+                    partition=partition,
+                    on_delivery=self._on_delivery(number, partition),
                 )
                 number += 1
             except BufferError:
@@ -122,16 +128,16 @@ class Load:
         """Nothing acknowledged is lost, nothing is there twice, and everything in the order it was written."""
         assert self.failed == []
         for partition in range(PARTITIONS):
-            numbers = read_numbers(bootstrap, partition)
+            numbers = read_numbers(bootstrap, self.topic, partition)
             assert len(numbers) == len(set(numbers)), "written twice"
             assert self.acknowledged[partition] <= set(numbers), "acknowledged and lost"
             assert numbers == sorted(numbers), "out of order"
 
 
-def read_numbers(bootstrap: str, partition: int) -> list[int]:
+def read_numbers(bootstrap: str, topic: str, partition: int) -> list[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "log_level": 0})
     try:
-        where = TopicPartition(TOPIC, partition, 0)
+        where = TopicPartition(topic, partition, 0)
         _, end = consumer.get_watermark_offsets(where, timeout=30)
         consumer.assign([where])
         numbers: list[int] = []

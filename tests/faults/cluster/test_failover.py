@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.faults.cluster.load import TOPIC, Load, create_topic, is_whole, wait_for
+from tests.faults.cluster.load import Load, create_topic, is_whole, wait_for
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -15,43 +15,43 @@ GOES_ON_SECONDS_MAX = 30.0
 """Far above the three seconds that hold on a machine with nothing else to do; the figure itself is printed."""
 
 
-def led_by(state: ClusterState, node_id: int) -> list[int]:
+def led_by(state: ClusterState, topic: str, node_id: int) -> list[int]:
     return [
         partition.partition
         for partition, place in state.partitions.items()
-        if partition.topic == TOPIC and place.leader == node_id
+        if partition.topic == topic and place.leader == node_id
     ]
 
 
 def begun(cluster: LocalCluster) -> tuple[Load, ClusterState]:
-    create_topic(cluster.bootstrap)
+    topic = create_topic(cluster.bootstrap)
     state = wait_for(cluster.bootstrap, is_whole, "a whole cluster")
-    load = Load(cluster.bootstrap)
+    load = Load(cluster.bootstrap, topic)
     load.start()
     load.wait_for_writes([0, 1, 2], 0.0)
     return load, state
 
 
 def fail(cluster: LocalCluster, load: Load, state: ClusterState, node_id: int, number: int) -> float:
-    partitions = led_by(state, node_id)
+    partitions = led_by(state, load.topic, node_id)
     assert partitions, f"node {node_id} leads nothing"
     since_s = time.monotonic()
     cluster.send_signal(node_id, number)
     return load.wait_for_writes(partitions, since_s)
 
 
-def leader_that_is_not(state: ClusterState, node_id: int) -> int:
+def leader_that_is_not(state: ClusterState, topic: str, node_id: int) -> int:
     return next(
         place.leader
         for partition, place in state.partitions.items()
-        if partition.topic == TOPIC and place.leader != node_id
+        if partition.topic == topic and place.leader != node_id
     )
 
 
 def test_a_killed_leader_and_a_killed_controller_lose_nothing(cluster: LocalCluster) -> None:
     load, state = begun(cluster)
 
-    victim = leader_that_is_not(state, state.controller_id)
+    victim = leader_that_is_not(state, load.topic, state.controller_id)
     took_s = fail(cluster, load, state, victim, signal.SIGKILL)
     print(f"leader killed: writes go on after {took_s:.2f} s")
     assert took_s < GOES_ON_SECONDS_MAX
@@ -59,7 +59,7 @@ def test_a_killed_leader_and_a_killed_controller_lose_nothing(cluster: LocalClus
     cluster.start_again(victim)
     state = wait_for(cluster.bootstrap, is_whole, "a whole cluster again")
     controller = state.controller_id
-    partitions = led_by(state, controller)
+    partitions = led_by(state, load.topic, controller)
     since_s = time.monotonic()
     cluster.send_signal(controller, signal.SIGKILL)
     took_s = load.wait_for_writes(partitions or [0, 1, 2], since_s)
@@ -75,8 +75,8 @@ def test_a_killed_leader_and_a_killed_controller_lose_nothing(cluster: LocalClus
 
 def test_a_leader_that_hangs_longer_than_its_session_comes_back_as_a_follower(cluster: LocalCluster) -> None:
     load, state = begun(cluster)
-    victim = leader_that_is_not(state, state.controller_id)
-    before = {TopicPartition(TOPIC, partition) for partition in led_by(state, victim)}
+    victim = leader_that_is_not(state, load.topic, state.controller_id)
+    before = {TopicPartition(load.topic, partition) for partition in led_by(state, load.topic, victim)}
     took_s = fail(cluster, load, state, victim, signal.SIGSTOP)
     print(f"leader stopped: writes go on after {took_s:.2f} s")
     assert took_s < GOES_ON_SECONDS_MAX

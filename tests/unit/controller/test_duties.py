@@ -192,6 +192,25 @@ def test_learners_become_voters_in_pairs() -> None:
     with_world(use)
 
 
+def test_a_preparer_or_subscriber_that_fails_holds_nobody_up() -> None:
+    async def use(world: World) -> None:
+        async def refuse(image: object, delta: object) -> None:
+            raise OSError("no threads")
+
+        def fail(image: object, delta: object) -> None:
+            raise RuntimeError("a fault of its own")
+
+        heard: list[int] = []
+        metadata = world.nodes[1].metadata
+        metadata.prepare_with(refuse)
+        metadata.subscribe(fail)
+        metadata.subscribe(lambda image, delta: heard.append(image.offset))
+        await world.nodes[1].create_topics([NewTopic("t")])
+        assert heard == [world.nodes[1].image.offset]
+
+    with_world(use)
+
+
 # -- joining -----------------------------------------------------------------------------------------------------------
 
 

@@ -75,14 +75,25 @@ class LocalCluster:
     """`start`, `watch` until a signal comes, `stop`."""
 
     def __init__(
-        self, *, nodes: int, data: Path, host: str, port: int, first_id: int = 1, arguments: list[str] | None = None
+        self,
+        *,
+        nodes: int,
+        data: Path,
+        host: str,
+        port: int,
+        first_id: int = 1,
+        arguments: list[str] | None = None,
+        voters_max: int = VOTERS_MAX,
     ) -> None:
-        """Ports are consecutive from `port` on, or free ones for 0. `arguments` are added to every `tidelog serve`."""
+        """Ports are consecutive from `port` on, or free ones for 0. `arguments` are added to every `tidelog serve`.
+
+        The first nodes are voters of the metadata quorum, an odd number up to `voters_max`; the others join them.
+        """
         self._data = data
         self._host = host
         self.ports = _choose_ports(data, host, port, nodes)
         node_ids = range(first_id, first_id + nodes)
-        voters = min(nodes if nodes % 2 else nodes - 1, VOTERS_MAX)
+        voters = min(nodes if nodes % 2 else nodes - 1, voters_max)
         addresses = [f"{host}:{chosen}" for chosen in self.ports]
         voter_list = ",".join(f"{n}@{a}" for n, a in list(zip(node_ids, addresses, strict=True))[:voters])
         self._nodes = []

@@ -23,7 +23,8 @@ DEADLINE_S = 90.0
 def create_topic(bootstrap: str) -> str:
     name = f"load-{os.urandom(4).hex()}"
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(name, PARTITIONS, 3)], operation_timeout=30)[name].result(30)
+    topic = NewTopic(name, PARTITIONS, 3)
+    admin.create_topics([topic], operation_timeout=30, request_timeout=DEADLINE_S)[name].result(DEADLINE_S)
     return name
 
 

@@ -100,7 +100,8 @@ def _respond(
     return MetadataResponse(
         brokers=brokers,
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        # Any node forwards to the controller: while none is known, this one will wait for it on the client's behalf.
+        controller_id=image.controller_id if image.is_live(image.controller_id) else context.services.node_id,
         topics=described,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations

@@ -1,0 +1,145 @@
+"""Groups and transactions move with the leaders of their internal partitions when the node that held them is killed."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from tests.faults.cluster.load import DEADLINE_S, Load, create_topic, is_whole, wait_for
+
+from tidelog.cli.cluster_state import ClusterState
+from tidelog.cli.local_cluster import LocalCluster
+from tidelog.cli.wire import BrokerConnection
+from tidelog.protocol.generated.find_coordinator import FindCoordinatorRequest
+
+GROUP, TRANSACTION = 0, 1
+
+
+def coordinator_of(bootstrap: str, key: str, kind: int) -> int:
+    """The node that looks after the key; waits until there is one."""
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
+    deadline_s = time.monotonic() + DEADLINE_S
+    while True:
+        with BrokerConnection(host, int(port)) as connection:
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            [found] = connection.call(request, 4).coordinators
+        if found.error_code == 0:
+            return int(found.node_id)
+        assert time.monotonic() < deadline_s, f"no coordinator: error {found.error_code}"
+        time.sleep(0.1)
+
+
+def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: LocalCluster) -> None:
+    topic = create_topic(cluster.bootstrap)
+    wait_for(cluster.bootstrap, is_whole, "a whole cluster")
+    load = Load(cluster.bootstrap, topic)
+    load.start()
+    group = f"readers-{topic}"
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 10_000,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([topic])
+    seen: dict[int, int] = {}
+
+    def read_until(count: int) -> None:
+        deadline_s = time.monotonic() + DEADLINE_S
+        while len(seen) < count:
+            assert time.monotonic() < deadline_s, f"{len(seen)} of {count} read"
+            for message in consumer.consume(200, 0.5):
+                if not message.error():
+                    number = int(message.value())
+                    seen[number] = seen.get(number, 0) + 1
+            try:
+                consumer.commit(asynchronous=False)
+            except KafkaException:
+                # No coordinator at the moment, or nothing new to commit.
+                continue
+
+    read_until(100)
+    victim = coordinator_of(cluster.bootstrap, group, GROUP)
+    cluster.send_signal(victim, signal.SIGKILL)
+    read_until(len(seen) + 200)
+    cluster.start_again(victim)
+    load.stop()
+    acknowledged = set().union(*load.acknowledged.values())
+    read_until(len(acknowledged))
+    consumer.close()
+    assert acknowledged <= set(seen)
+    wait_for(cluster.bootstrap, is_whole, "a whole cluster in the end")
+
+
+def test_transactions_go_on_when_their_coordinator_is_killed(cluster: LocalCluster) -> None:
+    topic = create_topic(cluster.bootstrap)
+    wait_for(cluster.bootstrap, is_whole, "a whole cluster")
+    name = f"writer-{topic}"
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "log_level": 0})
+    producer.init_transactions(DEADLINE_S)
+    committed: list[int] = []
+
+    def write(number: int, *, commits: bool) -> None:
+        producer.begin_transaction()
+        for partition in range(3):
+            producer.produce(topic, str(number).encode(), partition=partition)
+        _again(producer.commit_transaction if commits else producer.abort_transaction)
+        if commits:
+            committed.append(number)
+
+    for number in range(10):
+        write(number, commits=number % 3 != 0)
+    victim = coordinator_of(cluster.bootstrap, name, TRANSACTION)
+    producer.begin_transaction()
+    for partition in range(3):
+        producer.produce(topic, b"10", partition=partition)
+    producer.flush(DEADLINE_S)
+    cluster.send_signal(victim, signal.SIGKILL)
+    _again(producer.commit_transaction)
+    committed.append(10)
+    for number in range(11, 20):
+        write(number, commits=number % 3 != 0)
+    cluster.start_again(victim)
+    state: ClusterState = wait_for(cluster.bootstrap, is_whole, "a whole cluster in the end")
+    assert state.leaderless == []
+    assert sorted(_read_committed(cluster.bootstrap, topic, 3 * len(committed))) == sorted(committed * 3)
+
+
+def _again(end: object) -> None:
+    """Until it is done: what can be tried again is not an end of the transaction."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            end(10.0)  # type: ignore[operator]
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline_s:
+                raise
+
+
+def _read_committed(bootstrap: str, topic: str, count: int) -> list[int]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"check-{topic}",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[int] = []
+    deadline_s = time.monotonic() + DEADLINE_S
+    try:
+        while len(found) < count and time.monotonic() < deadline_s:
+            found += [int(message.value()) for message in consumer.consume(100, 0.5) if not message.error()]
+        # What must not be there would come now.
+        found += [int(message.value()) for message in consumer.consume(100, 1.0) if not message.error()]
+    finally:
+        consumer.close()
+    return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -107,6 +109,15 @@ def test_a_node_joins_is_filled_drained_and_removed(cluster: Cluster, command: C
 # -- clusters the command runs -----------------------------------------------------------------------------------------
 
 
+def _is_refused(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), 5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def read_ready(process: subprocess.Popen[bytes]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().decode()
@@ -130,6 +141,12 @@ def test_several_nodes_from_one_command(tmp_path: Path, arguments: tuple[str, ..
         command("produce", "t", stdin=b"a\nb\n")
         nodes = command("cluster", "status", "--json").json["nodes"]
         assert {node["state"] for node in nodes} == {"alive"}
+        # A node that dies is started again.
+        last = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[-1])
+        os.kill(last, signal.SIGKILL)
+        address = bootstrap.split(",")[-1]
+        until(lambda: _is_refused(address), "the node gone")
+        until(lambda: not _is_refused(address), "the node back")
     finally:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=DEADLINE_S)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = get_logger("tidelog.api")
 
 _OFFSET = Struct(">q")
-FORWARD_SECONDS_MAX = 10.0
+FORWARD_SECONDS_MAX = 8.0
 CATCH_UP_SECONDS_MAX = 2.0
 
 

@@ -202,8 +202,8 @@ class Controller:
         if is_active != was_active:
             for callback in self._on_active:
                 callback(is_active, self._last_leader_id)
-        if leader_id >= 0:
-            self._last_leader_id = leader_id if leader_id != self.config.node_id or is_active else self._last_leader_id
+        if is_active or leader_id not in (-1, self.config.node_id):
+            self._last_leader_id = leader_id
         task = asyncio.ensure_future(self._announce_leader())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -28,6 +28,7 @@ from tidelog.controller.core.voters import next_voter
 from tidelog.controller.runner import Controller
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError
+from tidelog.raft.core.members import Member
 from tidelog.telemetry.logs import get_logger
 
 logger = get_logger("tidelog.controller")
@@ -54,6 +55,7 @@ class BrokerDuties:
         self.statistics: dict[int, dict[str, Any]] = {}
         """Of every node that was heard from lately, as it told them with its heartbeats."""
         self._task: asyncio.Task[None] | None = None
+        self._promoting: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._is_unsettled = False
         self._next_balance_s = 0.0
@@ -78,9 +80,10 @@ class BrokerDuties:
         self._task = asyncio.ensure_future(self._watch())
 
     def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        for task in (self._task, self._promoting):
+            if task is not None:
+                task.cancel()
+        self._task = self._promoting = None
         self.sessions.begin((), 0)
 
     # -- what brokers say ----------------------------------------------------------------------------------------------
@@ -158,7 +161,7 @@ class BrokerDuties:
                     self._is_unsettled = False
                     await self._settle()
                 await self._maybe_balance()
-                await self._maybe_add_voter()
+                self._maybe_add_voter()
             except BrokerError as error:
                 # The leadership is lost or the quorum slow: whoever leads next finds the work by itself.
                 logger.info("controller's work is put off", reason=error.message)
@@ -203,13 +206,23 @@ class BrokerDuties:
         if moved:
             logger.info("leaders balanced", partitions=moved)
 
-    async def _maybe_add_voter(self) -> None:
+    def _maybe_add_voter(self) -> None:
+        """Beside the watch: a learner that does not catch up must not keep lost nodes from being noticed."""
+        if self._promoting is not None and not self._promoting.done():
+            return
         quorum = self._controller.quorum
         found = next_voter(quorum.status(), self._controller.newest_image, self._config.tidelog_quorum_voters_max)
         if found is not None:
-            logger.info("node becomes a voter", node=found.node_id)
-            await quorum.add_voter(found, timeout_s=VOTER_SECONDS_MAX)
-            self._wake.set()
+            self._promoting = asyncio.ensure_future(self._add_voter(found))
+
+    async def _add_voter(self, member: Member) -> None:
+        try:
+            await self._controller.quorum.add_voter(member, timeout_s=VOTER_SECONDS_MAX)
+        except BrokerError as error:
+            logger.info("node is not a voter yet", node=member.node_id, reason=error.message)
+            return
+        logger.info("node became a voter", node=member.node_id)
+        self._wake.set()
 
 
 def _fence(config: BrokerConfig, node_id: int, image: MetadataImage) -> Decision[None]:

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tidelog.cli.cluster_state import ClusterState, read_state
 from tidelog.cli.errors import CommandError
 from tidelog.cli.wire import BrokerConnection
+from tidelog.protocol.generated.elect_leaders import ElectLeadersRequest
 
 PARTITIONS = 3
 PAUSE_S = 0.004
@@ -53,6 +54,20 @@ def wait_for(bootstrap: str, condition: Any, what: str) -> ClusterState:
 def is_whole(state: ClusterState) -> bool:
     """Every node alive, every replica in sync."""
     return len(state.live_racks()) == 3 and not state.under_replicated and not state.leaderless and bool(state.quorum)
+
+
+def spread_leaders(bootstrap: str, topic: str) -> ClusterState:
+    """Leadership of the topic back to its preferred replicas, one on every node."""
+
+    def is_spread(state: ClusterState) -> bool:
+        leaders = {place.leader for partition, place in state.partitions.items() if partition.topic == topic}
+        if is_whole(state) and len(leaders) < PARTITIONS:
+            host, _, port = bootstrap.split(",")[0].rpartition(":")
+            with BrokerConnection(host, int(port)) as connection:
+                connection.call(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=5000), 2)
+        return is_whole(state) and len(leaders) == PARTITIONS
+
+    return wait_for(bootstrap, is_spread, "a leader on every node")
 
 
 class Load:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.faults.cluster.load import Load, create_topic, is_whole, wait_for
+from tests.faults.cluster.load import Load, create_topic, is_whole, spread_leaders, wait_for
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -25,7 +25,7 @@ def led_by(state: ClusterState, topic: str, node_id: int) -> list[int]:
 
 def begun(cluster: LocalCluster) -> tuple[Load, ClusterState]:
     topic = create_topic(cluster.bootstrap)
-    state = wait_for(cluster.bootstrap, is_whole, "a whole cluster")
+    state = spread_leaders(cluster.bootstrap, topic)
     load = Load(cluster.bootstrap, topic)
     load.start()
     load.wait_for_writes([0, 1, 2], 0.0)

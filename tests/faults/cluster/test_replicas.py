@@ -9,16 +9,16 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.faults.cluster.load import PARTITIONS, TOPIC, Load, create_topic, is_whole, wait_for
+from tests.faults.cluster.load import PARTITIONS, Load, create_topic, is_whole, wait_for
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
 
 
 def begun(cluster: LocalCluster) -> tuple[Load, ClusterState]:
-    create_topic(cluster.bootstrap)
+    topic = create_topic(cluster.bootstrap)
     state = wait_for(cluster.bootstrap, is_whole, "a whole cluster")
-    load = Load(cluster.bootstrap)
+    load = Load(cluster.bootstrap, topic)
     load.start()
     load.wait_for_writes(list(range(PARTITIONS)), 0.0)
     return load, state
@@ -30,31 +30,22 @@ def finish(cluster: LocalCluster, load: Load) -> None:
     load.check(cluster.bootstrap)
 
 
-def log_bytes(directory: Path, partition: int) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted((directory / f"{TOPIC}-{partition}").glob("*.log")))
+def log_bytes(directory: Path, topic: str, partition: int) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((directory / f"{topic}-{partition}").glob("*.log")))
 
 
-def test_a_replica_that_lost_its_logs_copies_them_again(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_replica_that_lost_its_logs_copies_them_again(cluster: LocalCluster, cluster_data: Path) -> None:
     load, state = begun(cluster)
     victim = next(node_id for node_id in (1, 2, 3) if node_id != state.controller_id)
     cluster.send_signal(victim, signal.SIGKILL)
     load.wait_for_writes(list(range(PARTITIONS)), time.monotonic())
     for partition in range(PARTITIONS):
-        shutil.rmtree(tmp_path / f"node-{victim}" / f"{TOPIC}-{partition}")
+        shutil.rmtree(cluster_data / f"node-{victim}" / f"{load.topic}-{partition}")
     cluster.start_again(victim)
     finish(cluster, load)
     for partition in range(PARTITIONS):
-        logs = {log_bytes(tmp_path / f"node-{node_id}", partition) for node_id in (1, 2, 3)}
+        logs = {log_bytes(cluster_data / f"node-{node_id}", load.topic, partition) for node_id in (1, 2, 3)}
         assert len(logs) == 1, "every replica has the same bytes"
-
-
-def test_all_nodes_die_at_once_and_come_back(cluster: LocalCluster) -> None:
-    load, _ = begun(cluster)
-    for node_id in (1, 2, 3):
-        cluster.send_signal(node_id, signal.SIGKILL)
-    cluster.start_again(1, 2, 3)
-    load.wait_for_writes(list(range(PARTITIONS)), time.monotonic())
-    finish(cluster, load)
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import time
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
@@ -48,11 +49,12 @@ def committed_offsets(bootstrap: str, topic: str) -> int:
 def test_a_whole_cluster_is_killed_and_started_again(cluster: LocalCluster) -> None:
     load = written(cluster)
     committed = commit_offsets(cluster.bootstrap, load.topic)
-    load.stop()
     for node_id in NODES:
         cluster.send_signal(node_id, signal.SIGKILL)
     cluster.start_again(*NODES)
+    load.wait_for_writes(list(range(PARTITIONS)), time.monotonic())
     wait_for(cluster.bootstrap, is_whole, "a whole cluster again")
+    load.stop()
     load.check(cluster.bootstrap)
     assert committed_offsets(cluster.bootstrap, load.topic) == committed
 

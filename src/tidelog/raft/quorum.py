@@ -173,7 +173,12 @@ class Quorum(Commands):
 
     async def stop(self) -> None:
         """Hands over leadership if somebody else can have it, leaves a snapshot when it pays, closes the log."""
-        if self._is_stopping or not self._store.is_open:
+        if self._is_stopping:
+            return
+        if self._machine is None:
+            # The start was refused: what is on disk stays as it was found.
+            self._is_stopping = True
+            self._store.close(clean=False)
             return
         machine = self._machine
         if machine is not None and self._outage is None and machine.is_leader and len(machine.members.voters) > 1:
@@ -190,7 +195,7 @@ class Quorum(Commands):
         await self._syncer.drain()
         await self._applier.stop()
         try:
-            await self._snapshotter.stop()
+            await self._snapshotter.stop(is_open=self._store.is_open)
             self._store.close()
         except (OSError, BrokerError) as error:
             logger.warning("metadata was not closed cleanly", reason=str(error))

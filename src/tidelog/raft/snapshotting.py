@@ -79,11 +79,13 @@ class Snapshotter:
         newest = 0 if machine.snapshot is None else machine.snapshot.end_offset
         return newest < end_offset <= machine.commit_offset
 
-    async def stop(self) -> None:
-        """Leaves a snapshot when it pays; OSError or BrokerError when that fails."""
+    async def stop(self, *, is_open: bool) -> None:
+        """Leaves a snapshot when there is a log and it pays; OSError or BrokerError when that fails."""
         self._is_stopping = True
         if self._task is not None:
             await self._task
+        if not is_open:
+            return
         snapshots = self._store.snapshots
         if self._applier.offset - (snapshots[-1].end_offset if snapshots else 0) >= RECORDS_FOR_SNAPSHOT_AT_STOP:
             await self._take()

@@ -391,7 +391,7 @@ class QuorumStore:
         self._remember(snapshot)
         self.bytes_since_snapshot = 0
 
-    def close(self) -> None:
+    def close(self, *, clean: bool = True) -> None:
         if self._log is not None:
             log, self._log = self._log, None
-            log.close(clean=True)
+            log.close(clean=clean)

@@ -14,6 +14,7 @@ from tests.unit.raft.quorums import Cluster, any_of, eventually, topic
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.no_op_record import NoOpRecord
 from tidelog.raft.errors import NotLeader
+from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.errors import StorageFailure
 
 ONE = any_of(1)
@@ -142,6 +143,43 @@ def test_who_proposes_is_told_when_the_disk_does_not_even_take_the_write(
         await eventually(lambda: node.quorum.is_leader)
         await node.quorum.propose([topic("after")])
         assert node.state.names == ["before", "after"]
+
+    run(tmp_path, test)
+
+
+def test_a_quorum_that_stops_while_its_disk_refuses_stays_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.start(1, ONE)
+        await node.quorum.propose([topic("before")])
+
+        def refuse(fd: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fdatasync", refuse)
+            with pytest.raises(StorageFailure):
+                await node.quorum.propose([topic("lost")])
+            await cluster.stop(1)
+        await asyncio.sleep(1.2)
+        assert not node.quorum.is_leader
+        assert (await cluster.start(1, ONE)).state.names[:1] == ["before"]
+
+    run(tmp_path, test)
+
+
+def test_a_damaged_vote_stops_the_start_and_leaves_everything(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.start(1, ONE)
+        await cluster.stop(1)
+        [state] = tmp_path.rglob("quorum-state")
+        good = state.read_bytes()
+        state.write_bytes(good[:-9])
+        with pytest.raises(DirectoryRefused, match="may not vote"):
+            await cluster.start(1, ONE)
+        state.write_bytes(good)
+        assert (await cluster.start(1, ONE)).quorum.term == 2
 
     run(tmp_path, test)
 

@@ -104,7 +104,13 @@ class Quorum(Commands):
             self._store, state_machine, executor, term_of=self._term_of, applied=self._state_has_moved
         )
         self._snapshotter = Snapshotter(
-            settings, self._store, self._applier, machine=self._get_machine, step=self._step, now_ms=self._now_ms
+            settings,
+            self._store,
+            self._applier,
+            machine=self._get_machine,
+            step=self._step,
+            failed=self._storage_failed,
+            now_ms=self._now_ms,
         )
         self._peering = Peering(settings, self._step)
         self._links = Links(transport, self._peering.answered, lambda node_id: self._step(Unreachable(node_id)))

@@ -31,13 +31,16 @@ class Snapshotter:
         *,
         machine: Callable[[], RaftMachine],
         step: Callable[[Event], None],
+        failed: Callable[[StorageFailure], None],
         now_ms: Callable[[], int],
     ) -> None:
+        """`failed` is told when the log could not be synced."""
         self._settings = settings
         self._store = store
         self._applier = applier
         self._machine = machine
         self._step = step
+        self._failed = failed
         self._now_ms = now_ms
         self._task: asyncio.Task[None] | None = None
         self._taken_ms = now_ms()
@@ -57,6 +60,8 @@ class Snapshotter:
     async def _take_beside(self) -> None:
         try:
             await self._take()
+        except StorageFailure as error:
+            self._failed(error)
         except (OSError, BrokerError) as error:
             logger.warning("metadata snapshot failed", reason=str(error))
         finally:

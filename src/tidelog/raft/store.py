@@ -256,6 +256,8 @@ class QuorumStore:
             else:
                 data = entry.data
             assert log.log_end_offset == entry.base_offset, "entries are written where the machine put them"
+            if log.active_segment.size and log.active_segment.size + len(data) > self._config.segment_bytes:
+                self._begin_segment()
             log.append_as_leader(data, decode_header(data), entry.term, now_ms)
             self.bytes_since_snapshot += len(data)
         assert not persist.entries or log.log_end_offset == persist.entries[-1].end_offset
@@ -300,10 +302,19 @@ class QuorumStore:
         return os.path.join(self.directory, snapshot_file_name(snapshot))
 
     def begin_snapshot(self) -> None:
-        """The next segment begins where the snapshot ends, so that whole segments can go once it is written."""
+        """The next segment begins where the snapshot ends, so that whole segments can go once it is written.
+
+        The log is on disk after this: a snapshot never stands for entries that a crash could take from under it.
+        StorageFailure when it cannot be synced; nothing is known then of what was to be.
+        """
+        self._begin_segment()
+
+    def _begin_segment(self) -> None:
+        """Synced first: a recovery refuses a log whose closed segments are torn."""
+        self.log.flush()
         try:
             self.log.roll()
-        except BrokerError as error:
+        except StorageFailure as error:
             logger.warning("metadata log cannot begin a segment", reason=error.message)
 
     def write_snapshot(self, snapshot: SnapshotId, members: MemberSet, values: Iterable[bytes]) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from tidelog.protocol.generated.topic_record import TopicRecord
 from tidelog.protocol.message import Message
 from tidelog.raft.core.members import Member, MemberSet
+from tidelog.raft.errors import NotLeader
 from tidelog.raft.quorum import Quorum
 from tidelog.raft.settings import QuorumSettings
 from tidelog.raft.transport import Address
 
-DEADLINE_S = 30.0
+T = TypeVar("T")
+DEADLINE_S = 60.0
 CLUSTER_ID = "cluster-of-the-tests"
 
 
@@ -123,6 +126,21 @@ class Cluster:
     async def stop_all(self) -> None:
         for node in self.nodes.values():
             await node.quorum.stop()
+
+    async def on_leader(self, command: Callable[[Quorum], Awaitable[T]]) -> T:
+        """Whoever leads carries it out; a busy machine may move the leadership at any time."""
+        deadline_s = time.monotonic() + DEADLINE_S
+        while True:
+            leader = await self.leader()
+            try:
+                return await command(leader.quorum)
+            except NotLeader:
+                assert time.monotonic() < deadline_s, "nobody leads for long enough"
+                await asyncio.sleep(0.01)
+
+    async def propose(self, *names: str) -> None:
+        """Each by itself, at the same time."""
+        await asyncio.gather(*(self.on_leader(lambda quorum, n=name: quorum.propose([topic(n)])) for name in names))
 
     async def leader(self) -> Node:
         def find() -> Node | None:

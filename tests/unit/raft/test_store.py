@@ -202,6 +202,17 @@ def test_a_log_that_begins_behind_every_readable_snapshot_is_refused(disk: Disk)
         disk.crash()
 
 
+def test_a_segment_is_on_disk_before_the_next_begins(disk: Disk) -> None:
+    """A recovery refuses a log whose closed segments are torn, and no crash may make it one."""
+    data = build_batch([NewRecord(None, b"x" * 600_000, 1)])
+    for offset in range(3):
+        disk.write(Entry(offset, offset + 1, 1, EntryKind.RECORDS, data), sync=False)
+        assert disk.store.log.recovery_point == disk.store.log.active_segment.base_offset == offset
+    disk.store.begin_snapshot()
+    assert disk.store.log.recovery_point == 3
+    assert disk.crash().recovered.log.end_offset == 3
+
+
 def test_a_snapshot_without_the_log_behind_it_is_enough(disk: Disk) -> None:
     disk.append(b"a")
     disk.snapshot(1, 1, b"one")

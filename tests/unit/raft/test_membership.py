@@ -115,10 +115,13 @@ def test_a_removed_leader_leads_until_that_is_committed_and_then_hands_over() ->
 
 
 def test_a_removal_that_is_not_committed_does_not_keep_its_only_possible_leader_from_asking() -> None:
-    removal = Entry(1, 3, 1, EntryKind.MEMBERS, b"", voters(2, 3))
-    driver = Driver(entries=(entry(0, 1, 1), removal))
+    joined = Entry(1, 3, 1, EntryKind.MEMBERS, b"", voters(1, 2, 3))
+    removal = Entry(3, 5, 1, EntryKind.MEMBERS, b"", voters(2, 3))
+    driver = Driver(members=voters(2), entries=(entry(0, 1, 1), joined, removal))
     assert not driver.machine.is_voter
     assert of(driver.wait(2 * TIMEOUT_MS), Send)
+    driver.append(2, 1, (5, 1), commit=5)
+    assert of(driver.wait(60_000), Send) == [], "now it is known to be removed"
 
 
 def test_a_configuration_that_is_cut_is_no_longer_in_force() -> None:

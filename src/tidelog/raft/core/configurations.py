@@ -6,7 +6,7 @@ A configuration counts as soon as its entry is in the log, so a log that is cut 
 from __future__ import annotations
 
 from tidelog.model.value import Value
-from tidelog.raft.core.members import MemberSet
+from tidelog.raft.core.members import NO_MEMBERS, MemberSet
 
 BOOTSTRAP_OFFSET = -1
 
@@ -30,8 +30,9 @@ class Configurations:
         return self._history[-1]
 
     @property
-    def first(self) -> Configuration:
-        return self._history[0]
+    def previous(self) -> MemberSet:
+        """Who was a member before the current one came into force; nobody if that is not known any more."""
+        return self._history[-2].members if len(self._history) > 1 else NO_MEMBERS
 
     def append(self, end_offset: int, members: MemberSet) -> None:
         assert end_offset > self.current.end_offset, "configurations ascend"

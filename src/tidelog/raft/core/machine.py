@@ -126,11 +126,13 @@ class RaftMachine:
     @property
     def may_campaign(self) -> bool:
         """Voters may; and one whose removal is in its log but not committed must, for it may be the only one that can
-        win: the others may lack that entry, and its longer log keeps them from winning."""
-        if self.is_voter:
-            return True
-        committed = self.configurations.at(self.commit_offset).members
-        return any(m.is_same_node(self.node_id, self.settings.directory_id) for m in committed.voters)
+        win: the others may lack that entry, and its longer log keeps them from winning. The configuration before the
+        newest is committed, or the newest would not have been made."""
+        if self.is_voter or self.members_offset <= self.commit_offset:
+            return self.is_voter
+        return any(
+            m.is_same_node(self.node_id, self.settings.directory_id) for m in self.configurations.previous.voters
+        )
 
     def deadline_ms(self) -> int:
         """When the next Tick is due."""

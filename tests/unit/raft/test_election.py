@@ -16,7 +16,15 @@ from tests.unit.raft.driver import (
 
 from tidelog.raft.core.effects import HardState, Persist, Role, RoleChanged, Send
 from tidelog.raft.core.members import NO_MEMBERS
-from tidelog.raft.core.messages import EntryKind, LogEnd, RefusalResponse, TimeoutNowRequest, VoteRequest, VoteResponse
+from tidelog.raft.core.messages import (
+    AppendResponse,
+    EntryKind,
+    LogEnd,
+    RefusalResponse,
+    TimeoutNowRequest,
+    VoteRequest,
+    VoteResponse,
+)
 
 
 def ask(term: int, *, pre_vote: bool = False, transfer: bool = False, log_end: LogEnd = LogEnd(0, 0)) -> VoteRequest:  # noqa: B008
@@ -130,6 +138,28 @@ def test_a_stranger_is_refused_unless_it_is_ahead() -> None:
     assert granted(replies(driver.receive(9, ask(5, log_end=LogEnd(2, 1))))[0]), (
         "its members may not have come here yet"
     )
+
+
+def test_a_stranger_that_claims_to_lead_is_not_heard_while_a_leader_is() -> None:
+    driver = Driver()
+    driver.append(2, 1, (0, 0))
+    [refusal] = replies(driver.append(9, 50, (0, 0)))
+    assert isinstance(refusal, RefusalResponse)
+    assert driver.machine.term == 1
+    driver.wait(TIMEOUT_MS)
+    [taken] = replies(driver.append(9, 50, (0, 0)))
+    assert isinstance(taken, AppendResponse), "it may lead by members that have not come here yet"
+    assert taken.success
+    [again] = replies(driver.append(9, 50, (0, 0)))
+    assert isinstance(again, AppendResponse)
+
+
+def test_a_sole_voter_that_leads_never_yields_to_a_stranger() -> None:
+    driver = Driver(members=voters(1))
+    driver.wait(60_000)
+    [refusal] = replies(driver.append(9, 2**31 - 1, (0, 0)))
+    assert isinstance(refusal, RefusalResponse)
+    assert (driver.machine.role, driver.machine.term) == (Role.LEADER, 1)
 
 
 def test_a_known_id_with_another_disk_is_a_stranger() -> None:

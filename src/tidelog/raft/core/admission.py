@@ -1,9 +1,9 @@
 """Whose messages count. The shell has checked the cluster; here it is about membership and terms.
 
 A node that is no member is refused: one that was removed, one with a known id and another disk. But a node may be a
-member of a configuration that has not come here yet, so two things are taken from strangers: the entries of a leader
-whose term is not behind, and the question for a vote of one whose log is ahead of this one. A node without members,
-which waits to be taken in, listens to everyone.
+member of a configuration that has not come here yet. So, while no leader is heard, two things are taken from strangers:
+the entries of a leader whose term is not behind, and the question for a vote of one whose log is ahead of this one. A
+node without members, which waits to be taken in, listens to everyone.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def _reason_to_refuse(raft: RaftMachine, event: Receive, request: Request) -> st
         return ""
     match request:
         case AppendRequest() | SnapshotRequest() if request.term >= raft.term:
-            return ""
+            if raft.leader_id == event.source_id or not election.hears_leader(raft):
+                return ""
         case VoteRequest() if request.log_end > raft.log.log_end:
             return ""
     if member is None:

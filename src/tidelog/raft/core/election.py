@@ -86,17 +86,17 @@ def answer_vote(raft: RaftMachine, event: Receive, request: VoteRequest) -> None
     )
 
 
-def _hears_leader(raft: RaftMachine) -> bool:
+def hears_leader(raft: RaftMachine) -> bool:
     """A leader counts as alive for the shortest time after which a follower would replace it."""
     return raft.is_leader or raft.now_ms < raft.leader_contact_ms + raft.settings.election_timeout_ms
 
 
 def _grants_pre_vote(raft: RaftMachine, request: VoteRequest) -> bool:
-    return request.term >= raft.term and not _hears_leader(raft) and request.log_end >= raft.log.log_end
+    return request.term >= raft.term and not hears_leader(raft) and request.log_end >= raft.log.log_end
 
 
 def _grants_vote(raft: RaftMachine, event: Receive, request: VoteRequest) -> bool:
-    if request.term < raft.term or (request.term > raft.term and not request.is_transfer and _hears_leader(raft)):
+    if request.term < raft.term or (request.term > raft.term and not request.is_transfer and hears_leader(raft)):
         return False
     if request.term > raft.term:
         raft.become_follower(request.term, NOBODY)

@@ -88,7 +88,8 @@ class Load:
             }
         )
         self.acknowledged: dict[int, set[int]] = defaultdict(set)
-        self.acknowledged_at_s: dict[int, list[float]] = defaultdict(list)
+        self._times_s: dict[int, list[tuple[float, float]]] = defaultdict(list)
+        """When each write was asked for, and when it was acknowledged."""
         self.failed: list[str] = []
         self._is_over = False
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -113,12 +114,14 @@ class Load:
             self._producer.poll(PAUSE_S)
 
     def _on_delivery(self, number: int, partition: int) -> Any:
+        asked_s = time.monotonic()
+
         def delivered(error: Any, message: Any) -> None:
             if error is not None:
                 self.failed.append(str(error))
                 return
             self.acknowledged[partition].add(number)
-            self.acknowledged_at_s[partition].append(time.monotonic())
+            self._times_s[partition].append((asked_s, time.monotonic()))
 
         return delivered
 
@@ -128,14 +131,14 @@ class Load:
         assert self._producer.flush(DEADLINE_S) == 0
 
     def wait_for_writes(self, partitions: list[int], after_s: float) -> float:
-        """Seconds from `after_s` until a write was acknowledged in every one of the partitions."""
+        """Seconds from `after_s` until a write asked for since then was acknowledged in every one of the partitions."""
         deadline_s = time.monotonic() + DEADLINE_S
         found: dict[int, float] = {}
         while len(found) < len(partitions):
             for partition in partitions:
-                times = self.acknowledged_at_s[partition]
-                if partition not in found and times and times[-1] > after_s:
-                    found[partition] = next(moment for moment in times if moment > after_s)
+                times = self._times_s[partition]
+                if partition not in found and times and times[-1][0] > after_s:
+                    found[partition] = next(done_s for asked_s, done_s in times if asked_s > after_s)
             assert time.monotonic() < deadline_s, f"no writes in {set(partitions) - set(found)}"
             time.sleep(0.01)
         return max(found.values()) - after_s

@@ -151,7 +151,7 @@ def package_archive() -> Path:
 
     package = Path(__file__).parents[1]
     folders = ("pipelines", "config", "model")
-    sources = [package / "__init__.py", package / "version.py"]
+    sources = sorted(package.glob("*.py"))
     sources += sorted(source for folder in folders for source in (package / folder).rglob("*.py"))
     stamp = max(source.stat().st_mtime_ns for source in sources)
     archive = cache_directory().with_name("packages") / f"tidelog-{__version__}-{stamp:x}.zip"

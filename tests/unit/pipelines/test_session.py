@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -53,6 +54,12 @@ def test_executors_get_the_package_and_their_python(monkeypatch: pytest.MonkeyPa
         names = archive.namelist()
     assert "tidelog/pipelines/lane_writer.py" in names
     assert not any(name.startswith("tidelog/storage") for name in names)
+    # What a task imports must be all there: an executor has nothing else of this package.
+    modules = ("lane_writer", "letter_writer", "partitioners")
+    code = "".join(f"import tidelog.pipelines.{module} as last\n" for module in modules) + "print(last.__file__)"
+    alone = {**os.environ, "PYTHONPATH": settings["spark.submit.pyFiles"]}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=alone).stdout
+    assert found.startswith(settings["spark.submit.pyFiles"])
     assert package_archive() == package_archive()
     assert python_settings("local[2]", None) == {}
 

@@ -10,11 +10,15 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tidelog.pipelines.checkpoint import Files
 from tidelog.pipelines.spec.model import ConsoleSink, FilesSink, Pipeline, Sink, TableSink, TopicSink, Trigger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
+
+PASSES = "passes.json"
+"""In the checkpoint of a sink that is no stream: how many passes over its tables were completed."""
 
 ShowRows = Callable[[str, int, Sequence[str], Sequence[Sequence[Any]]], None]
 """Takes what a console sink shows: its name, the batch, the columns and the rows."""
@@ -101,7 +105,16 @@ def start_query(
     """Starts writing `frame` where the sink says; the query's own files are in `checkpoint`."""
     if frame.isStreaming:
         return StreamingRun(_start_streaming(frame, sink, pipeline, bootstrap, checkpoint, show_rows))
-    return BatchRun(lambda: _write_batch(frame, sink, pipeline, bootstrap, checkpoint, show_rows), sink.name)
+
+    def write_once() -> int | None:
+        # A pass that was interrupted is taken up under its number; the next whole pass gets a number of its own.
+        files = Files(frame.sparkSession, checkpoint)
+        number = int((files.read_json(PASSES) or {"done": 0})["done"])
+        rows = _write_batch(frame, sink, pipeline, bootstrap, f"{checkpoint}/pass-{number}", show_rows)
+        files.write(PASSES, json.dumps({"done": number + 1}))
+        return rows
+
+    return BatchRun(write_once, sink.name)
 
 
 def _start_streaming(
@@ -123,7 +136,13 @@ def _start_streaming(
     rows_max = sink.rows_max
 
     def show(batch: DataFrame, batch_id: int) -> None:
-        show_rows(sink.name, batch_id, batch.columns, [tuple(row) for row in batch.limit(rows_max).collect()])
+        # All rows are computed though few are shown: rules and dead letters are about every one of them.
+        batch.persist()
+        try:
+            batch.count()
+            show_rows(sink.name, batch_id, batch.columns, [tuple(row) for row in batch.limit(rows_max).collect()])
+        finally:
+            batch.unpersist()
 
     return writer.foreachBatch(show).start()
 

@@ -49,7 +49,7 @@ class FrameBuilder:
     def build(self, sink: Sink) -> DataFrame:
         """What the sink takes; PipelineError names the file, the line and what is wrong there."""
         frame = self.build_relations(sink.input, sender=sink)[sink.input]
-        if not frame.isStreaming:
+        if not frame.isStreaming or sink.trigger.kind == "continuous":
             return frame
         from pyspark.sql import functions
 
@@ -65,7 +65,9 @@ class FrameBuilder:
                 frame = self._frame(relation, frames, sends=sends)
             except Exception as error:
                 raise explain_frame_error(self._pipeline, relation, error) from error
-            frames[part] = self._guard(frame, relation, sends=sends)
+            # Spark counts per batch, and a continuous query has none.
+            counts = frame.isStreaming and (sender is None or sender.trigger.kind != "continuous")
+            frames[part] = self._guard(frame, relation, sends=sends, counts=counts)
         return frames
 
     def _sender_of(self, name: str) -> str:
@@ -160,7 +162,7 @@ class FrameBuilder:
 
     # -- watermark and rules -------------------------------------------------------------------------------------
 
-    def _guard(self, frame: DataFrame, relation: Relation, *, sends: bool) -> DataFrame:
+    def _guard(self, frame: DataFrame, relation: Relation, *, sends: bool, counts: bool) -> DataFrame:
         from pyspark.sql import functions
 
         if relation.watermark is not None and frame.isStreaming:
@@ -175,16 +177,16 @@ class FrameBuilder:
                 raise explain_frame_error(self._pipeline, relation, error, line=relation.watermark.line) from error
         for rule in relation.rules:
             try:
-                frame = self._apply(frame, relation, rule, sends=sends)
+                frame = self._apply(frame, relation, rule, sends=sends, counts=counts)
             except Exception as error:
                 raise explain_frame_error(self._pipeline, relation, error, line=rule.line) from error
         return frame
 
-    def _apply(self, frame: DataFrame, relation: Relation, rule: Rule, *, sends: bool) -> DataFrame:
+    def _apply(self, frame: DataFrame, relation: Relation, rule: Rule, *, sends: bool, counts: bool) -> DataFrame:
         from pyspark.sql import functions
 
         met = functions.coalesce(functions.expr(rule.expect).cast("boolean"), functions.lit(False))
-        if frame.isStreaming:
+        if counts:
             counted = functions.count(functions.when(~met, 1)).alias(rule.name)
             frame = frame.observe(f"{RULES}{relation.name}_{rule.name}", counted)
         if rule.otherwise == "warn":

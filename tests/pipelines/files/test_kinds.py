@@ -1,0 +1,85 @@
+"""Sources, sinks and triggers that the examples leave out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.pipelines.files.bench import Bench, nothing
+
+WriteFile = Callable[[str], Path]
+
+
+def test_a_table_into_a_topic_is_one_pass_each_time(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
+    target = bench.topic("target", partitions=1)
+    table = str(tmp_path / "tables" / "prices")
+    bench.spark.createDataFrame([("anchor", 5.0), ("buoy", 7.5)], "item STRING, price DOUBLE").write.parquet(table)
+    path = write_file(
+        f"""\
+        sources: {{prices: {{table: ./tables/prices}}}}
+        steps: {{dear: {{sql: SELECT * FROM prices WHERE price > 1}}}}
+        sinks: {{out: {{from: dear, topic: {target}, key: item}}}}
+        """
+    )
+    (status,) = bench.run(path)
+    assert (status.state, status.rows_in) == ("done", 2), bench.lines
+    assert bench.run(path)[0].state == "done"
+    assert sorted(value["item"] for value in bench.values(target)) == ["anchor", "anchor", "buoy", "buoy"]
+
+
+def test_files_in_and_files_out(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "one.json").write_text(json.dumps({"id": 1}) + "\n")
+    path = write_file(
+        """\
+        sources: {landed: {files: landing/*.json, schema: id BIGINT}}
+        sinks: {kept: {from: landed, files: kept, format: parquet}}
+        """
+    )
+    assert bench.run(path)[0].state == "done", bench.lines
+    (landing / "two.json").write_text(json.dumps({"id": 2}) + "\n")
+    (status,) = bench.run(path)
+    assert (status.rows_in, status.rows_out) == (1, 1), "the first file was read again"
+    assert sorted(row[0] for row in bench.spark.read.parquet(str(tmp_path / "kept")).collect()) == [1, 2]
+
+
+def test_an_upsert_into_delta(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
+    topic = bench.topic(partitions=1)
+    bench.put(topic, {"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 1, "name": "c"})
+    path = write_file(
+        f"""\
+        sources: {{people: {{topic: {topic}, schema: "id BIGINT, name STRING, gone BOOLEAN"}}}}
+        steps: {{flat: {{sql: "SELECT value.*, offset FROM people"}}}}
+        sinks:
+          table:
+            from: flat
+            table: ./people
+            format: delta
+            write: upsert
+            key: id
+            order-by: offset
+            delete-when: gone
+            exclude: [gone, offset]
+        """
+    )
+    assert bench.run(path)[0].state == "done", bench.lines
+    bench.put(topic, {"id": 2, "gone": True}, {"id": 3, "name": "d"})
+    assert bench.run(path)[0].state == "done", bench.lines
+    rows = bench.spark.read.format("delta").load(str(tmp_path / "people")).orderBy("id").collect()
+    assert [row.asDict() for row in rows] == [{"id": 1, "name": "c"}, {"id": 3, "name": "d"}]
+
+
+def test_a_continuous_query_at_least_once(bench: Bench, write_file: WriteFile) -> None:
+    topic, target = bench.topic(partitions=1), bench.topic("target", partitions=1)
+    bench.put(topic, *({"id": number} for number in range(5)))
+    path = write_file(
+        f"""\
+        trigger: {{continuous: 200ms}}
+        sources: {{records: {{topic: {topic}, value: bytes, key: bytes}}}}
+        sinks: {{out: {{from: records, topic: {target}, delivery: at-least-once}}}}
+        """
+    )
+    bench.run_until(path, (lambda _: len(bench.records(target)) >= 5, nothing))
+    assert {value["id"] for value in bench.values(target)} == set(range(5))

@@ -157,7 +157,7 @@ class Demo:
 
     def _play_pipeline(self, client: argparse.Namespace) -> None:
         from tidelog.cli.demo_pipeline import PipelineHalf, missing_requirement
-        from tidelog.pipelines.errors import PipelineError
+        from tidelog.pipelines.errors import MissingRequirement, PipelineError
 
         self._missing = missing_requirement()
         if self._missing is not None:
@@ -166,6 +166,9 @@ class Demo:
         half = PipelineHalf(client, self._data.parent, command_name(), self._say, watch=self._talks)
         try:
             half.play(self._produced.count, self._produced.amount_cents, self._broker_document())
+        except MissingRequirement as error:
+            self._missing = str(error)
+            return
         except PipelineError as error:
             raise CommandError(str(error)) from None
         self._half = half

@@ -83,3 +83,20 @@ def test_a_continuous_query_at_least_once(bench: Bench, write_file: WriteFile) -
     )
     bench.run_until(path, (lambda _: len(bench.records(target)) >= 5, nothing))
     assert {value["id"] for value in bench.values(target)} == set(range(5))
+
+
+def test_a_schema_that_grows(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
+    from tidelog.pipelines.table_sink import read_table
+
+    topic = bench.topic(partitions=1)
+    text = f"""\
+        sources: {{{{people: {{{{topic: {topic}, schema: "{{schema}}"}}}}}}}}
+        steps: {{{{flat: {{{{sql: "SELECT value.* FROM people"}}}}}}}}
+        sinks: {{{{table: {{{{from: flat, table: ./people}}}}}}}}
+        """
+    bench.put(topic, {"id": 1, "name": "a"})
+    assert bench.run(write_file(text.format(schema="id BIGINT")))[0].state == "done", bench.lines
+    bench.put(topic, {"id": 2, "name": "b"})
+    assert bench.run(write_file(text.format(schema="id BIGINT, name STRING")))[0].state == "done", bench.lines
+    rows = read_table(bench.spark, str(tmp_path / "people")).orderBy("id").collect()
+    assert [row.asDict() for row in rows] == [{"id": 1, "name": None}, {"id": 2, "name": "b"}]

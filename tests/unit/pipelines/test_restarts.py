@@ -6,6 +6,9 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.run.progress import QueryStatus
 from tidelog.pipelines.run.restarts import Failure, RestartMachine
 from tidelog.pipelines.run.supervisor import Supervisor, Watched
@@ -99,3 +102,16 @@ def test_a_wish_to_stop_ends_everything() -> None:
     watched = Watched(status, lambda: Scripted(10**9), lambda error: Failure(text=str(error)), Restart())
     assert Supervisor({"q": watched}, lambda _text: None).run(stop, stop.set)
     assert status.state == "stopped"
+
+
+def test_a_spark_that_went_away_ends_the_run_with_one_line() -> None:
+    class Gone(Scripted):
+        def is_active(self) -> bool:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+        def stop(self) -> None:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    watched = Watched(QueryStatus(name="q", target=""), lambda: Gone(1), lambda error: Failure(text=""), Restart())
+    with pytest.raises(PipelineError, match=r"Spark went away .* run the pipeline again"):
+        Supervisor({"q": watched}, lambda _text: None).run(threading.Event(), lambda: None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
 
+from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.run.progress import QueryStatus
 from tidelog.pipelines.run.queries import Running
 from tidelog.pipelines.run.restarts import Failure, RestartMachine
@@ -89,8 +91,10 @@ class Watched:
 
     def stop(self) -> None:
         if self._running is not None and self.status.state == "running":
-            self._running.stop()
-            self._take_reports(self._running)
+            # Whatever keeps a query from being stopped, its checkpoint says where it was.
+            with contextlib.suppress(Exception):
+                self._running.stop()
+                self._take_reports(self._running)
         if not self.is_over:
             self.status.state = "stopped"
 
@@ -119,6 +123,8 @@ class Supervisor:
                     watched.look(self._report, _now_ms())
                 tick()
                 stop.wait(POLL_SECONDS)
+        except (ConnectionError, EOFError) as error:
+            raise PipelineError(f"Spark went away ({error}); nothing is lost, run the pipeline again") from None
         finally:
             for watched in self._watched.values():
                 watched.stop()

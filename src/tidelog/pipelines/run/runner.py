@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.broker import ensure_topic, partition_counts
 from tidelog.pipelines.errors import PipelineError
-from tidelog.pipelines.run.explain import explain_query_failure, place_of
+from tidelog.pipelines.run.explain import explain_query_failure, is_reachable, place_of
 from tidelog.pipelines.run.frames import FrameBuilder
 from tidelog.pipelines.run.lag import LagWatcher
 from tidelog.pipelines.run.progress import QueryStatus
@@ -103,11 +103,15 @@ class PipelineRun:
         for sink in self._pipeline.sinks.values():
             if isinstance(sink, TopicSink):
                 with self._named(sink.line, f"sink {sink.name}"):
-                    if sink.partitions:
+                    if sink.partitions and is_reachable(self._bootstrap):
                         ensure_topic(self._bootstrap, sink.topic, sink.partitions, self._pipeline.client)
                     self._require([sink.topic])
 
     def _require(self, topics: Sequence[str]) -> None:
+        # A plain connection first: clients try for a long time before they say that nobody is there.
+        if not is_reachable(self._bootstrap):
+            advice = "start one with `tidelog serve`, or name another with --bootstrap"
+            raise PipelineError(f"no broker answers at {self._bootstrap}; {advice}")
         partition_counts(self._bootstrap, list(topics), self._pipeline.client)
 
     @contextlib.contextmanager

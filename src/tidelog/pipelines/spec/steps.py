@@ -28,7 +28,7 @@ def read_step(section: Section, name: str, line: int, dead_letters: str) -> Step
             section.complain("sql", f"{section.name} must be a SELECT (or WITH ... SELECT), not {first}")
         named = tuple(reference.name for reference in find_references(sql.value))
         return SqlStep(
-            **relation, sql=sql.value, sql_line=sql.first_line, inputs=tuple(dict.fromkeys((*named, *inputs)))
+            **relation, sql=sql.value.rstrip(), sql_line=sql.first_line, inputs=tuple(dict.fromkeys((*named, *inputs)))
         )
     if kind and not inputs:
         section.document.complain(section.line, f"{section.name} needs `from:` (the source or step it works on)")

@@ -46,7 +46,7 @@ test-compiled: dev compiled ## the tests of the data path once more, compiled
 	  $(BIN)/pytest -m "not long" -n 2 --dist loadfile -q $(COMPILED_TESTS); fi
 
 SEEDS ?= 1-1000
-sim: dev ## simulated quorums under faults: SEEDS=1-1000, or one seed to see it fail again
+sim: dev ## simulated quorums and brokers under faults: SEEDS=1-1000, or one seed to see it fail again
 	$(BIN)/python -m tests.simulation $(SEEDS)
 
 test-long: dev $(SPARK) ## the tests that take many minutes: many seeds, many kill rounds

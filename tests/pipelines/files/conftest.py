@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        # Pytest hands out all items there are, those of other folders too.
+        if Path(__file__).parent not in item.path.parents:
+            continue
         item.add_marker(pytest.mark.timeout(300))
         # PySpark leaves it to the garbage collector to close the sockets to its JVM.
         item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))

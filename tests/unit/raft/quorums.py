@@ -98,7 +98,7 @@ class Cluster:
         cluster_id: str = CLUSTER_ID,
         folder: str | None = None,
     ) -> Node:
-        timings = {"election_timeout_ms": 800, "heartbeat_interval_ms": 80}
+        timings = {"election_timeout_ms": 200, "heartbeat_interval_ms": 40}
         settings = QuorumSettings(
             node_id=node_id,
             directory_id=directory_id or bytes([node_id]) * 16,

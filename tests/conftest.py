@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,10 @@ if os.environ.get(compiled.VARIABLE) != "1":
     # Tests in this process put their own parts in place of real ones, which only plain Python allows. Brokers in
     # processes of their own are what a user starts: compiled where that is possible.
     compiled.disable()
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what it runs in the background so, and children inherit it: the commands could not be interrupted.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.java_tools import JavaTools

@@ -139,3 +139,15 @@ def test_directories_are_written_down_as_they_are_heard_of() -> None:
     acknowledge_all(driver)
     acknowledge_all(driver)
     assert [each.directory_id for each in driver.machine.members.voters] == [directory(1), directory(2), directory(3)]
+
+
+def test_the_directory_of_a_late_member_is_written_down_without_any_other_change() -> None:
+    unnamed = MemberSet(tuple(Member(node_id, ANY_DIRECTORY, f"host{node_id}", 9092) for node_id in (1, 2, 3)))
+    driver = Driver(members=unnamed)
+    driver.become_leader()
+    for _ in range(3):
+        driver.acknowledge(2, driver.machine.log.end_offset)
+    known = [each.directory_id for each in driver.machine.members.voters]
+    assert known == [directory(1), directory(2), ANY_DIRECTORY]
+    driver.acknowledge(3, driver.machine.log.end_offset)
+    assert driver.machine.members.voters[2].directory_id == directory(3)

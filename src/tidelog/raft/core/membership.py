@@ -181,14 +181,16 @@ def committed(raft: RaftMachine) -> None:
         if progress is not None:
             check_promotion(raft, progress)
     else:
-        _maybe_pin_directories(raft)
+        pin_directories(raft)
 
 
-def _maybe_pin_directories(raft: RaftMachine) -> None:
+def pin_directories(raft: RaftMachine) -> None:
     """Voters that were configured by id alone get their directories written down as they are heard of: from then on a
     node that lost its disk, and with it its votes, cannot pass for the one it was."""
     if not raft.is_active_leader or all(member.directory_id != ANY_DIRECTORY for member in raft.members):
         return
+    if raft.members_offset > raft.commit_offset or raft.changes.promotion is not None:
+        return  # One change at a time; the end of that one asks again.
 
     def pin(member: Member) -> Member:
         if member.directory_id != ANY_DIRECTORY:

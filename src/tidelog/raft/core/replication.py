@@ -150,6 +150,7 @@ def take_response(raft: RaftMachine, event: Receive, response: AppendResponse) -
     if not raft.is_leader or response.term != raft.term or progress is None:
         return
     progress.contact_ms = raft.now_ms
+    is_first_word = progress.directory_id != event.source_directory
     progress.directory_id = event.source_directory
     progress.round = max(progress.round, response.round)
     answered = progress.answered(response.request_id)
@@ -158,6 +159,9 @@ def take_response(raft: RaftMachine, event: Receive, response: AppendResponse) -
     elif answered is not None and progress.pace is not Pace.SNAPSHOT:
         _parted(raft, progress, answered, response)
     if raft.is_leader:
+        if is_first_word:
+            # Nothing need ever be committed after a late member was heard.
+            membership.pin_directories(raft)
         _send_due(raft, progress)
         reads.check(raft)
 

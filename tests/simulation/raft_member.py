@@ -77,6 +77,8 @@ class SimulatedMember:
         """A mutation: terms and votes are never synced."""
         self._written = 0
         self._is_syncing = False
+        self._private: list[Wrote] = []
+        """Entries of a term that is not on disk: no message of it has left, so a crash may still undo all of it."""
         self._parts: bytes = b""
         self._proposals: dict[int, bytes] = {}
         self._tick_ms = float("inf")
@@ -112,6 +114,7 @@ class SimulatedMember:
         self.applied_offset = 0 if snapshot is None else snapshot.id.end_offset
         self.digest = 0 if snapshot is None else snapshot.digest
         self._written, self._is_syncing, self._parts = 0, False, b""
+        self._private.clear()
         self._proposals.clear()
         self._tick_ms = float("inf")
         random = Random(self.world.random.getrandbits(64))
@@ -232,10 +235,16 @@ class SimulatedMember:
             if entry.kind is EntryKind.LEADER_CHANGE and not entry.data:
                 entry = Entry(entry.base_offset, entry.end_offset, entry.term, entry.kind, b"L%d" % self.node_id)
             self.disk.write(entry)
-            self.world.observe(Wrote(self.node_id, before, entry))
+            self._private.append(Wrote(self.node_id, before, entry))
+        self._show_written()
         self._written = persist.write_id
         if not self._is_syncing:
             self._sync()
+
+    def _show_written(self) -> None:
+        term = self.disk.current.hard_state.term if self.forgets_votes else self.disk.durable.hard_state.term
+        while self._private and self._private[0].entry.term <= term:
+            self.world.observe(self._private.pop(0))
 
     def _sync(self) -> None:
         self._is_syncing = True
@@ -244,6 +253,7 @@ class SimulatedMember:
         def synced() -> None:
             if incarnation == self.incarnation and self.machine is not None:
                 self._is_syncing = False
+                self._show_written()
                 if self._written > write_id:
                     self._sync()
                 self.step(Persisted(write_id))

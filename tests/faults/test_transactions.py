@@ -164,7 +164,9 @@ def test_a_lane_of_the_topic_sink_goes_on_after_kills_of_the_node(node: Node) ->
     with Connection(node.port) as connection:
         topic = create_topic(connection, "lane")
     settings = producer_settings(node.bootstrap, {"log_level": "0", "reconnect.backoff.max.ms": "200"})
-    target = LaneTarget(topic=topic, sink_id=new_name("sink"), batch=0, settings=settings, transaction_timeout_s=60)
+    target = LaneTarget(
+        topic=topic, sink_id=new_name("sink"), batch=0, partitions=1, settings=settings, transaction_timeout_s=60
+    )
     lane = _Lane(target, 0)
     for batch in range(3):
         # What hangs, hangs in C and cannot be interrupted: hence a thread.

@@ -57,6 +57,10 @@ def holders(cluster: Cluster) -> set[int]:
     return {node_id for topic in topics for nodes in replicas(cluster, topic) for node_id in nodes}
 
 
+def node_states(command: Command) -> set[tuple[int, str]]:
+    return {(node["node_id"], node["state"]) for node in command("cluster", "status", "--json").json["nodes"]}
+
+
 def test_status_tells_of_all_nodes_from_any_of_them(cluster: Cluster, command: Command) -> None:
     cluster.create_topic("shown", 4)
     until(
@@ -99,6 +103,7 @@ def test_a_node_joins_is_filled_drained_and_removed(cluster: Cluster, command: C
     joining = {"controller.quorum.bootstrap.servers": cluster.brokers[2].bootstrap_servers}
     with Broker(joining) as guest:
         number = guest.node.config.node_id
+        until(lambda: (number, "alive") in node_states(command), "the guest alive for the node that is asked")
         command("cluster", "rebalance")
         assert number in holders(cluster), "it took its share of some topic"
         assert "holds" in command("cluster", "remove", str(number), fails=True).err

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tidelog.pipelines.added_columns import add_columns
 from tidelog.pipelines.upserts import Upsert, last_per_key, merge, stored
 
 if TYPE_CHECKING:
@@ -38,14 +39,9 @@ def upsert_batch(
     changes = last_per_key(df, upsert)
     table = f"delta.`{path}`"
     _make(stored(changes), path, partition_by)
-    _add_columns(spark, stored(changes), table)
-    # Read twice by a merge, which must see the same rows, and side effects upstream must not happen twice.
-    changes = changes.persist()
-    try:
-        with _as_transaction(spark, sink_id, batch):
-            merge(changes, table, upsert)
-    finally:
-        changes.unpersist()
+    add_columns(stored(changes), table)
+    with _as_transaction(spark, sink_id, batch):
+        merge(changes, table, upsert)
     return True
 
 
@@ -67,14 +63,6 @@ def _make(df: DataFrame, path: str, partition_by: Sequence[str]) -> None:
     """An empty table with the frame's columns, if there is none."""
     writer = df.limit(0).write.format("delta").mode("ignore")
     (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
-
-
-def _add_columns(spark: SparkSession, df: DataFrame, table: str) -> None:
-    present = {name.lower() for name in spark.sql(f"SELECT * FROM {table} LIMIT 0").columns}
-    added = [field for field in df.schema.fields if field.name.lower() not in present]
-    if added:
-        columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in added)
-        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({columns})")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tidelog.pipelines.added_columns import add_columns
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.upserts import Upsert, last_per_key, merge, stored
 
@@ -42,7 +43,7 @@ def append_batch(
     _make(spark, df, table, partition_by)
     if _committed(spark, table, sink_id) >= batch:
         return False
-    _add_columns(spark, df, table)
+    add_columns(df, table)
     properties = {f"snapshot-property.{SINK_PROPERTY}": sink_id, f"snapshot-property.{BATCH_PROPERTY}": str(batch)}
     writer = df.writeTo(table).options(**{"fanout-enabled": "true", **options, **properties})
     writer.append()
@@ -59,13 +60,9 @@ def upsert_batch(
     _make(spark, stored(changes), table, partition_by)
     if _committed(spark, table, sink_id) >= batch:
         return False
-    _add_columns(spark, stored(changes), table)
-    changes = changes.persist()
-    try:
-        with _as_snapshot(spark, sink_id, batch):
-            merge(changes, table, upsert)
-    finally:
-        changes.unpersist()
+    add_columns(stored(changes), table)
+    with _as_snapshot(spark, sink_id, batch):
+        merge(changes, table, upsert)
     return True
 
 
@@ -84,14 +81,6 @@ def _committed(spark: SparkSession, table: str, sink_id: str) -> int:
         f" WHERE summary['{SINK_PROPERTY}'] = '{sink_id}'"
     ).collect()[0]["last"]
     return -1 if found is None else int(found)
-
-
-def _add_columns(spark: SparkSession, df: DataFrame, table: str) -> None:
-    present = {name.lower() for name in spark.table(table).columns}
-    added = [field for field in df.schema.fields if field.name.lower() not in present]
-    if added:
-        columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in added)
-        spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({columns})")
 
 
 @contextmanager

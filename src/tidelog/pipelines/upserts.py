@@ -48,7 +48,9 @@ def merge(df: DataFrame, table: str, upsert: Upsert) -> None:
     assignments = ", ".join(f"t.`{name}` = s.`{name}`" for name in columns)
     names = ", ".join(f"`{name}`" for name in columns)
     values = ", ".join(f"s.`{name}`" for name in columns)
-    df.createOrReplaceTempView(_CHANGES)
+    # A merge reads twice and must see the same rows, and side effects upstream must not happen twice.
+    changes = df.persist()
+    changes.createOrReplaceTempView(_CHANGES)
     try:
         spark.sql(
             f"MERGE INTO {table} AS t USING {_CHANGES} AS s ON {matched}"
@@ -58,6 +60,7 @@ def merge(df: DataFrame, table: str, upsert: Upsert) -> None:
         )
     finally:
         spark.catalog.dropTempView(_CHANGES)
+        changes.unpersist()
 
 
 def stored(df: DataFrame) -> DataFrame:

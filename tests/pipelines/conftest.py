@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.tidelog_node import start_tidelog
+from tests.servers.target import OLD_RECORDS_STAY
 from tests.servers.tools import missing
 
 from tidelog.pipelines.errors import MissingRequirement
@@ -31,7 +32,7 @@ SMALL = {"spark.driver.memory": "1g", "spark.sql.streaming.stateStore.maintenanc
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A Tidelog node as a process of its own."""
-    with start_tidelog(tmp_path_factory.mktemp("node")) as process:
+    with start_tidelog(tmp_path_factory.mktemp("node"), settings=OLD_RECORDS_STAY) as process:
         yield process
         assert process.alive(), f"the node ended while it was tested: {process.log_text()[-2000:]}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.tidelog_node import start_tidelog
+from tests.pipelines.driver import SHORT_LIVED
 from tests.servers.target import OLD_RECORDS_STAY
 from tests.servers.tools import missing
 
@@ -48,6 +50,7 @@ def requirements() -> None:
     from tidelog.pipelines.jars import jar_paths, pinned_jars
     from tidelog.pipelines.java import find_java
 
+    os.environ["SPARK_SUBMIT_OPTS"] = SHORT_LIVED
     try:
         import pyspark  # noqa: F401
     except ImportError:

@@ -1,74 +1,76 @@
-"""The driver is killed at the worst moments; afterwards the topic holds every input once.
+"""Drivers, executors and brokers are killed; afterwards topic and tables hold every input once.
 
-A zombie of the killed run tries to commit afterwards, with the transaction it still believes to be its own.
+The driver dies at the worst moments on purpose. A zombie of the killed run tries to commit afterwards, with the
+transaction it still believes to be its own. `test_cluster` has the executors.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from benchmarks.apache_kafka import start_kafka
 from benchmarks.broker_process import wait_until
-from tests.pipelines.processes import Pipeline, kill, run, run_until_killed, spawn
-from tests.pipelines.topics import Record, produce, read_all
+from tests.pipelines.driver import Pipeline, start
+from tests.pipelines.inputs import ROUNDS, check, check_tables, fill
+from tests.pipelines.processes import kill, run_until_killed, spawn
 from tests.servers.tools import require_kafka
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 MakeTopic = Callable[..., str]
+FINISH_TIMEOUT_S = 400.0
 
 
-def fill(bootstrap: str, topic: str, count: int) -> None:
-    produce(bootstrap, topic, [Record(key=f"k{n % 31}".encode(), value=str(n).encode()) for n in range(count)])
+def finish(spark: SparkSession, pipeline: Pipeline) -> None:
+    """The last run, in this process."""
+    queries = start(spark, pipeline)
+    try:
+        assert all(query.awaitTermination(FINISH_TIMEOUT_S) for query in queries)
+    finally:
+        for query in queries:
+            query.stop()
 
 
-def check(bootstrap: str, topic: str, count: int) -> None:
-    """Every input once, and those of a key in their order."""
-    written = read_all(bootstrap, topic)
-    copies = Counter(record.value for record in written)
-    assert copies == Counter(str(n).encode() for n in range(count)), (
-        f"lost {count - len(copies)}, more than once {sum(n > 1 for n in copies.values())}"
-    )
-    for key in {record.key for record in written}:
-        numbers = [int(record.value or b"") for record in written if record.key == key]
-        assert numbers == sorted(numbers), key
-
-
-def die_at_every_worst_moment(pipeline: Pipeline, place: Path, count: int) -> None:
-    output = place / "output"
-    run_until_killed(pipeline, output, "open", place / "open")
-    run_until_killed(pipeline, output, "partial", place / "partial")
-    (place / "open" / "resume").touch()
-    run_until_killed(pipeline, output, "committed", place / "committed")
-    run(pipeline, output)
-    check(pipeline.bootstrap, pipeline.sink, count)
-    # Every zombie was refused: it had lost its transactional id to the run after it.
-    wait_until(lambda: list((place / "open").glob("zombie-*")) != [], "a zombie has tried", 120)
-    outcomes = {path.read_text() for path in (place / "open").glob("zombie-*")}
+def check_zombies(place: Path) -> None:
+    """Every zombie was refused: it had lost its transactional id to whoever came after it."""
+    (place / "resume").touch()
+    wait_until(lambda: list(place.glob("zombie-*")) != [], "a zombie has tried", 120)
+    outcomes = {path.read_text() for path in place.glob("zombie-*")}
     assert "committed" not in outcomes, outcomes
+
+
+def die_at_every_worst_moment(spark: SparkSession, pipeline: Pipeline, place: Path, count: int) -> None:
+    output = place / "output"
+    for moment in ("open", "partial", "committed"):
+        run_until_killed(pipeline, output, moment, place / moment)
+    finish(spark, pipeline)
+    check(pipeline.bootstrap, pipeline.sink, count)
+    check_tables(spark, pipeline, count)
+    check_zombies(place / "open")
     check(pipeline.bootstrap, pipeline.sink, count)
 
 
 @pytest.mark.timeout(1800)
 def test_the_driver_dies_at_the_worst_moments(
-    requirements: None, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     source, sink = make_topic(partitions=3), make_topic(partitions=3)
     fill(bootstrap, source, 1200)
-    pipeline = Pipeline(
-        bootstrap=bootstrap, source=source, sink=sink, checkpoint=str(tmp_path / "checkpoint"), per_batch=300
-    )
-    die_at_every_worst_moment(pipeline, tmp_path, 1200)
+    pipeline = Pipeline(bootstrap=bootstrap, source=source, sink=sink, state=str(tmp_path), per_batch=300)
+    die_at_every_worst_moment(spark, pipeline, tmp_path, 1200)
 
 
 @pytest.mark.long
 @pytest.mark.java
 @pytest.mark.timeout(3600)
-def test_the_same_on_apache_kafka(requirements: None, tmp_path: Path) -> None:
+def test_the_same_on_apache_kafka(spark: SparkSession, tmp_path: Path) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     require_kafka()
@@ -77,25 +79,24 @@ def test_the_same_on_apache_kafka(requirements: None, tmp_path: Path) -> None:
         for future in admin.create_topics([NewTopic(name, 3, 1) for name in ("in", "out")]).values():
             future.result()
         fill(kafka.bootstrap, "in", 1200)
-        pipeline = Pipeline(
-            bootstrap=kafka.bootstrap, source="in", sink="out", checkpoint=str(tmp_path / "checkpoint"), per_batch=300
-        )
-        die_at_every_worst_moment(pipeline, tmp_path, 1200)
+        pipeline = Pipeline(bootstrap=kafka.bootstrap, source="in", sink="out", state=str(tmp_path), per_batch=300)
+        die_at_every_worst_moment(spark, pipeline, tmp_path, 1200)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_the_driver_dies_at_random_moments(
-    requirements: None, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     source, sink = make_topic(partitions=4), make_topic(partitions=6)
-    count, rounds, chance = 60_000, 10, random.Random(20261116)
+    count, chance = 6000 * ROUNDS, random.Random(20261116)
     fill(bootstrap, source, count)
+    tables = ("parquet", "delta", "iceberg")
     pipeline = Pipeline(
-        bootstrap=bootstrap, source=source, sink=sink, checkpoint=str(tmp_path / "checkpoint"), per_batch=2000
+        bootstrap=bootstrap, source=source, sink=sink, state=str(tmp_path), per_batch=2000, tables=tables
     )
-    output, commits = tmp_path / "output", tmp_path / "checkpoint" / "commits"
-    for _ in range(rounds):
+    output, commits = tmp_path / "output", tmp_path / "checkpoint-topic" / "commits"
+    for _ in range(ROUNDS):
         done = len(list(commits.glob("[0-9]*")))
         process = spawn(pipeline, output)
         try:
@@ -108,5 +109,6 @@ def test_the_driver_dies_at_random_moments(
             time.sleep(chance.uniform(0, 1.5))
         finally:
             kill(process)
-    run(replace(pipeline, per_batch=20_000), output)
+    finish(spark, replace(pipeline, per_batch=20_000))
     check(bootstrap, sink, count)
+    check_tables(spark, pipeline, count)

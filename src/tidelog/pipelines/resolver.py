@@ -18,8 +18,20 @@ SETTINGS_VARIABLE = "TIDELOG_IVY_SETTINGS"
 REPOSITORIES_VARIABLE = "TIDELOG_MAVEN_REPOSITORIES"
 
 
+CONNECT_TIMEOUT_MS = 5_000
+READ_TIMEOUT_MS = 20_000
+"""Of one answer, not of a whole jar. Ivy itself would wait without end, and for every jar again."""
+_CHAIN = "org.apache.ivy.plugins.resolver.ChainResolver"
+_REGISTRY = "org.apache.ivy.plugins.resolver.IBiblioResolver"
+
+
+class Unresolved(Exception):
+    """The jars cannot be had, for a reason in one line."""
+
+
 def resolve(directory: str, coordinates: Sequence[str]) -> list[str]:
     """The paths of the fetched jars, all below `directory`."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.conf import SparkConf
     from pyspark.java_gateway import launch_gateway
 
@@ -37,10 +49,57 @@ def resolve(directory: str, coordinates: Sequence[str]) -> list[str]:
             settings = maven.loadIvySettings(settings_file, repositories, some(directory), output)
         else:
             settings = maven.buildIvySettings(repositories, some(directory), True, output)
-        found = maven.resolveMavenCoordinates(",".join(coordinates), settings, none, False, nothing, False, output)
+        limits = jvm.org.apache.ivy.core.settings.NamedTimeoutConstraint("tidelog")
+        limits.setConnectionTimeout(CONNECT_TIMEOUT_MS)
+        limits.setReadTimeout(READ_TIMEOUT_MS)
+        settings.addConfigured(limits)
+        silent = leave_out_silent(gateway, settings.getDefaultResolver())
+        try:
+            found = maven.resolveMavenCoordinates(",".join(coordinates), settings, none, False, nothing, False, output)
+        except Py4JJavaError as error:
+            raise Unresolved("; ".join([*silent, _reason(error)])) from None
         return str(found.mkString(",")).split(",")
     finally:
         gateway.shutdown()
+
+
+def leave_out_silent(gateway: Any, resolver: Any) -> list[str]:
+    """Takes registries that do not answer out of a chain of resolvers, and says which they were.
+
+    Ivy would ask each of them for each jar. Directories of this machine, and registries that answer, are left.
+    """
+    from py4j.java_gateway import is_instance_of
+
+    if is_instance_of(gateway, resolver, _CHAIN):
+        silent: list[str] = []
+        for part in list(resolver.getResolvers()):
+            reasons = leave_out_silent(gateway, part)
+            if reasons and not is_instance_of(gateway, part, _CHAIN):
+                resolver.getResolvers().remove(part)
+            silent += reasons
+        return silent
+    if not is_instance_of(gateway, resolver, _REGISTRY) or not str(resolver.getRoot()).startswith("http"):
+        return []
+    resolver.setTimeoutConstraint("tidelog")
+    resolver.validate()
+    reason = why_silent(gateway.jvm, str(resolver.getRoot()))
+    return [reason] if reason else []
+
+
+def why_silent(jvm: Any, root: str) -> str:
+    """Why a registry does not answer; empty when it does, whatever the answer is."""
+    from py4j.protocol import Py4JJavaError
+
+    connection = jvm.java.net.URI(root).toURL().openConnection()
+    connection.setConnectTimeout(CONNECT_TIMEOUT_MS)
+    connection.setReadTimeout(CONNECT_TIMEOUT_MS)
+    try:
+        connection.getResponseCode()
+    except Py4JJavaError as error:
+        return f"{root} does not answer: {_reason(error)}"
+    finally:
+        connection.disconnect()
+    return ""
 
 
 def main(arguments: Sequence[str]) -> int:

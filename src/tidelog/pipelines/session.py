@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.pipelines.errors import MissingRequirement, PipelineError
+from tidelog.pipelines.gateway import start_jvm
 from tidelog.pipelines.jars import cache_directory, extra_jars, jar_paths, pinned_jars
 from tidelog.pipelines.java import find_java
 
@@ -75,11 +76,11 @@ def session(
         JARS_SETTING: ",".join(names),
         **(config or {}),
     }
-    builder = SparkSession.builder.master(chosen).appName(app)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        _start_context(chosen, app, settings)
+        return SparkSession.builder.config(map=settings).getOrCreate()
+    except PipelineError:
+        raise
     except Exception as error:
         raise PipelineError(f"Spark did not start on {chosen}: {_first_line(error)}") from error
 
@@ -163,6 +164,16 @@ def package_archive() -> Path:
                 zipped.write(source, source.relative_to(package.parent))
         unfinished.replace(archive)
     return archive
+
+
+def _start_context(master: str, app: str, settings: Mapping[str, str]) -> None:
+    """Spark in a JVM of our own making; in the one there is, when an earlier session left it running."""
+    from pyspark import SparkConf, SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        return
+    conf = SparkConf().setMaster(master).setAppName(app).setAll(list(settings.items()))
+    SparkContext(conf=conf, gateway=SparkContext._gateway or start_jvm(conf))
 
 
 def _connect(master: str, config: Mapping[str, str]) -> SparkSession:

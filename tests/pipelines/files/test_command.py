@@ -59,11 +59,8 @@ def test_run_status_metrics_and_stop(bench: Bench, write_file: Callable[[str], P
         )
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
             metrics = answer.read().decode()
-        status: dict[str, Any] = {"queries": [{"rows_in": 0}]}
-        while status["queries"][0]["rows_in"] < 10:
-            # The run writes down how it goes from time to time, not with every event.
-            assert time.monotonic() < deadline, status
-            status = json.loads(tidelog("pipeline", "status", str(path), "--json", cwd=tmp_path).stdout)
+        # What an event told is in the status by then.
+        status = json.loads(tidelog("pipeline", "status", str(path), "--json", cwd=tmp_path).stdout)
         stopped = tidelog("pipeline", "stop", str(path), cwd=tmp_path)
         rest, errors = process.communicate(timeout=SECONDS_MAX)
     finally:

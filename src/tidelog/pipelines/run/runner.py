@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STATE_WRITE_SECONDS = 1.0
+"""How old the state of a run may become while nothing happens: its age shows that the run is alive."""
 
 
 class PipelineRun:
@@ -54,6 +55,7 @@ class PipelineRun:
         self._files = StateFiles(pipeline.checkpoint)
         self._started_ms = int(time.time() * 1000)
         self._written_at = 0.0
+        self._written: list[dict[str, Any]] = []
         self.stop = threading.Event()
         """Set it, from any thread or a signal handler, to end the run."""
         self.statuses: list[QueryStatus] = [
@@ -147,14 +149,17 @@ class PipelineRun:
     def _tick(self, tick: Callable[[], None]) -> None:
         if self._files.is_asked_to_stop():
             self.stop.set()
-        if time.monotonic() - self._written_at > STATE_WRITE_SECONDS:
+        # Before anybody is told: whoever hears of a batch and asks for the status must find it there.
+        is_news = [status.as_document() for status in self.statuses] != self._written
+        if is_news or time.monotonic() - self._written_at > STATE_WRITE_SECONDS:
             self._write_state(running=True)
         tick()
 
     def _write_state(self, *, running: bool) -> None:
-        self._written_at = time.monotonic()
+        document = self.as_document(running=running)
+        self._written_at, self._written = time.monotonic(), document["queries"]
         try:
-            self._files.write_run(self.as_document(running=running))
+            self._files.write_run(document)
         except OSError as error:
             # `status` will be behind; the queries are not touched by it.
             self._report(f"the state of the run cannot be written: {error}")

@@ -1,0 +1,41 @@
+"""A client of a Spark Connect server, in a process of its own: a classic session and a remote one exclude each other.
+
+Takes bootstrap, the server's URL, a topic to read, a topic to write and a directory; prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from tidelog.pipelines import read_table, read_topic, session, write_table, write_topic
+
+
+def main(bootstrap: str, server: str, source: str, sink: str, place: str) -> None:
+    spark = session(server)
+    batch = read_topic(spark, source, bootstrap=bootstrap, schema="id BIGINT")
+    found: dict[str, Any] = {"kind": type(spark).__module__, "read": sorted(row.value.id for row in batch.collect())}
+    for run in range(2):
+        df = read_topic(
+            spark, source, bootstrap=bootstrap, schema="id BIGINT", stream=True, max_offsets_per_trigger=40
+        ).select("key", "value.id", "topic", "partition", "offset")
+        for name, query in {
+            "topic": write_topic(df, sink, bootstrap=bootstrap, checkpoint=f"{place}/topic", trigger="available-now"),
+            "table": write_table(df, f"{place}/rows", checkpoint=f"{place}/table", trigger="available-now"),
+        }.items():
+            assert query.awaitTermination(300), f"{name} of run {run} does not end"
+            found[f"{name}-{run}"] = str(query.exception())
+    found["batch"] = write_topic(
+        spark.range(5).selectExpr("CAST(id AS STRING) AS key", "id AS value"),
+        sink,
+        bootstrap=bootstrap,
+        checkpoint=f"{place}/batch",
+    ).rows
+    found["rows"] = sorted(row.id for row in read_table(spark, f"{place}/rows").collect())
+    spark.stop()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

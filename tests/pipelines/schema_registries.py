@@ -1,0 +1,129 @@
+"""Schema registries for tests: a small one that speaks the REST interface, and a real one as a process.
+
+The small one keeps schemas in memory and checks nothing; it is there so that the tests of every day need no download.
+Apicurio Registry is one that people run; it is fetched with Maven, like Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.apache_kafka import java
+from benchmarks.broker_process import end_with_parent, free_port, port_answers, wait_until
+from tests.servers.tools import missing, require_program
+
+APICURIO = "3.0.9"
+_MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+def register(registry: str, subject: str, schema: dict[str, Any]) -> int:
+    """The id of a schema that is now the newest version of a subject."""
+    request = urllib.request.Request(
+        f"{registry}/subjects/{subject}/versions",
+        json.dumps({"schema": json.dumps(schema)}).encode(),
+        {"Content-Type": _MEDIA_TYPE},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return int(json.loads(answer.read())["id"])
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """POST /subjects/S/versions, GET /subjects/S/versions and GET /subjects/S/versions/N."""
+
+    server: _Server
+
+    def do_POST(self) -> None:
+        found = re.fullmatch(r"/subjects/([^/]+)/versions", self.path)
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if found is None:
+            self._answer(404, {"error_code": 404})
+            return
+        self.server.last_id += 1
+        self.server.subjects.setdefault(found[1], []).append((self.server.last_id, body["schema"]))
+        self._answer(200, {"id": self.server.last_id})
+
+    def do_GET(self) -> None:
+        found = re.fullmatch(r"/subjects/([^/]+)/versions(?:/(\d+))?", self.path)
+        versions = self.server.subjects.get(found[1], []) if found else []
+        if found is None or not versions:
+            self._answer(404, {"error_code": 40401, "message": "Subject not found."})
+        elif found[2] is None:
+            self._answer(200, list(range(1, len(versions) + 1)))
+        else:
+            number = int(found[2])
+            identity, schema = versions[number - 1]
+            self._answer(200, {"subject": found[1], "version": number, "id": identity, "schema": schema})
+
+    def _answer(self, status: int, content: object) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", _MEDIA_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.subjects: dict[str, list[tuple[int, str]]] = {}
+        self.last_id = 0
+
+
+@contextmanager
+def small_registry() -> Iterator[str]:
+    """The URL of a registry in this process."""
+    with _Server() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def apicurio_registry(directory: Path) -> Iterator[str]:
+    """The URL under which Apicurio Registry speaks the same interface; its schemas are in memory."""
+    archive = directory / f"apicurio-registry-app-{APICURIO}-all.tar.gz"
+    artifact = f"-Dartifact=io.apicurio:apicurio-registry-app:{APICURIO}:tar.gz:all"
+    command = [require_program("mvn"), "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={directory}"]
+    fetched = subprocess.run(command, capture_output=True, text=True, check=False)
+    if fetched.returncode != 0:
+        missing(f"Apicurio Registry: Maven could not fetch it: {fetched.stdout[-500:]}")
+    home = directory / "apicurio"
+    with tarfile.open(archive) as packed:
+        packed.extractall(home, filter="data")
+    archive.unlink()
+    port = free_port()
+    with (directory / "registry.log").open("wb") as log:
+        options = ("-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}")
+        process = subprocess.Popen(
+            [java(), *options, "-jar", str(home / f"apicurio-registry-app-{APICURIO}-runner.jar")],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            preexec_fn=end_with_parent,
+        )
+    try:
+        wait_until(lambda: port_answers(port) or process.poll() is not None, "the registry answers", 180)
+        yield f"http://127.0.0.1:{port}/apis/ccompat/v7"
+    finally:
+        process.kill()
+        process.wait(30)
+        shutil.rmtree(home)

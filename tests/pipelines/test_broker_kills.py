@@ -1,0 +1,122 @@
+"""The broker is killed under a running pipeline and comes back; afterwards topic and table hold every input once."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from benchmarks.broker_process import BrokerProcess, free_port, wait_until
+from benchmarks.tidelog_node import start_tidelog
+from tests.pipelines.inputs import ROUNDS, check, check_table, fill
+
+from tidelog.pipelines.run.runner import PipelineRun
+from tidelog.pipelines.spec.read import read_pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RUN_TIMEOUT_S = 500.0
+PIPELINE = """\
+trigger: 50ms
+restart: {delay: 100ms, delay-max: 1s}
+sources: {numbers: {topic: in, value: bytes, key: bytes, records-per-batch: 100}}
+sinks:
+  topic: {from: numbers, topic: out, key: key, value: value}
+  table: {from: numbers, table: ./table}
+"""
+
+
+class Mortal:
+    """A node that is killed and started again on its port and its data."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._process = start_tidelog(directory, port=free_port())
+
+    @property
+    def bootstrap(self) -> str:
+        return self._process.bootstrap
+
+    def die_for(self, seconds: float) -> None:
+        port = self._process.port
+        self._process.kill()
+        time.sleep(seconds)
+        self._process = start_tidelog(self._directory, port=port)
+
+    def end(self) -> BrokerProcess:
+        self._process.kill()
+        return self._process
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[Mortal]:
+    node = Mortal(tmp_path / "node")
+    yield node
+    node.end()
+
+
+@contextmanager
+def running(run: PipelineRun) -> Iterator[None]:
+    """The pipeline runs beside what is done to its broker."""
+    outcome: list[bool] = []
+    thread = threading.Thread(target=lambda: outcome.append(run.run()))
+    thread.start()
+    try:
+        yield
+    finally:
+        run.stop.set()
+        thread.join(RUN_TIMEOUT_S)
+    assert outcome == [True], [status.error for status in run.statuses]
+
+
+def kill_under_a_pipeline(spark: SparkSession, node: Mortal, place: Path, *, rounds: int, seed: int) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for future in admin.create_topics([NewTopic(name, 3, 1) for name in ("in", "out")]).values():
+        future.result()
+    path = place / "pipeline.yaml"
+    path.write_text(textwrap.dedent(PIPELINE))
+    lines: list[str] = []
+    run = PipelineRun(
+        read_pipeline(path), bootstrap=node.bootstrap, report=lines.append, show_rows=lambda *_: None, spark=spark
+    )
+    chance, count = random.Random(seed), 0
+    with running(run):
+        for _ in range(rounds):
+            fill(node.bootstrap, "in", 1000, first=count)
+            count += 1000
+            batches = [status.batches for status in run.statuses]
+            wait_until(
+                lambda: all(status.batches > seen for status, seen in zip(run.statuses, batches, strict=True)),  # noqa: B023
+                f"both queries go on: {lines}",
+                RUN_TIMEOUT_S,
+            )
+            # At any moment of a batch.
+            time.sleep(chance.uniform(0, 1))
+            node.die_for(chance.uniform(0, 3))
+        wait_until(
+            lambda: all(sum(status.positions.get("in", {}).values()) == count for status in run.statuses),
+            f"everything is read: {lines}",
+            RUN_TIMEOUT_S,
+        )
+    check(node.bootstrap, "out", count)
+    check_table(spark, str(place / "table"), "parquet", count)
+
+
+@pytest.mark.timeout(1200)
+def test_the_broker_dies_under_a_running_pipeline(spark: SparkSession, mortal: Mortal, tmp_path: Path) -> None:
+    kill_under_a_pipeline(spark, mortal, tmp_path, rounds=2, seed=1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_the_broker_dies_many_times(spark: SparkSession, mortal: Mortal, tmp_path: Path) -> None:
+    kill_under_a_pipeline(spark, mortal, tmp_path, rounds=2 * ROUNDS, seed=2)

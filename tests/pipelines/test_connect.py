@@ -1,0 +1,82 @@
+"""Spark Connect: a real server from the PySpark package, and a client that has no JVM."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from benchmarks.broker_process import end_with_parent, free_port, port_answers, wait_until
+from tests.pipelines.processes import HERE, RUN_TIMEOUT_S, kill
+from tests.pipelines.topics import Record, produce, read_all
+
+from tidelog.pipelines.jars import jar_paths, pinned_jars
+
+MakeTopic = Callable[..., str]
+
+
+@contextmanager
+def connect_server(directory: Path) -> Iterator[str]:
+    """The URL of a server with the connector on its class path and this package in its Python."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    port = free_port()
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.jars": ",".join(str(path) for path in jar_paths(pinned_jars())),
+    }
+    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    server = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]")
+    with (directory / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(home / "bin" / "spark-submit"), *server, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
+            start_new_session=True,
+            preexec_fn=end_with_parent,
+        )
+    try:
+        wait_until(lambda: port_answers(port) or process.poll() is not None, "the Connect server answers", 120)
+        assert process.poll() is None, (directory / "server.log").read_text()[-3000:]
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        kill(process)
+
+
+@pytest.mark.timeout(900)
+def test_topics_and_tables_over_spark_connect(
+    requirements: None, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, sink = make_topic(partitions=2), make_topic(partitions=3)
+    values = [json.dumps({"id": number}).encode() for number in range(100)]
+    produce(bootstrap, source, [Record(key=b"k%d" % (n % 7), value=value) for n, value in enumerate(values)])
+    with connect_server(tmp_path) as server:
+        done = subprocess.run(
+            [sys.executable, str(HERE / "connect_client.py"), bootstrap, server, source, sink, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUN_TIMEOUT_S,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found.pop("kind") == "pyspark.sql.connect.session"
+    assert found.pop("read") == found.pop("rows") == list(range(100))
+    assert found.pop("batch") == 5
+    assert set(found.values()) == {"None"}, found
+    written = [json.loads(record.value or b"") for record in read_all(bootstrap, sink)]
+    assert sorted(value["id"] for value in written if isinstance(value, dict)) == list(range(100))

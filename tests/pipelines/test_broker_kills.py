@@ -88,11 +88,11 @@ def kill_under_a_pipeline(spark: SparkSession, node: Mortal, place: Path, *, rou
     run = PipelineRun(
         read_pipeline(path), bootstrap=node.bootstrap, report=lines.append, show_rows=lambda *_: None, spark=spark
     )
-    chance, count = random.Random(seed), 0
+    chance, count, per_round = random.Random(seed), 0, 400
     with running(run):
         for _ in range(rounds):
-            fill(node.bootstrap, "in", 1000, first=count)
-            count += 1000
+            fill(node.bootstrap, "in", per_round, first=count)
+            count += per_round
             batches = [status.batches for status in run.statuses]
             wait_until(
                 lambda: all(status.batches > seen for status, seen in zip(run.statuses, batches, strict=True)),  # noqa: B023

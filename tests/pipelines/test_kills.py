@@ -62,9 +62,9 @@ def test_the_driver_dies_at_the_worst_moments(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     source, sink = make_topic(partitions=3), make_topic(partitions=3)
-    fill(bootstrap, source, 1200)
-    pipeline = Pipeline(bootstrap=bootstrap, source=source, sink=sink, state=str(tmp_path), per_batch=300)
-    die_at_every_worst_moment(spark, pipeline, tmp_path, 1200)
+    fill(bootstrap, source, 600)
+    pipeline = Pipeline(bootstrap=bootstrap, source=source, sink=sink, state=str(tmp_path), per_batch=200)
+    die_at_every_worst_moment(spark, pipeline, tmp_path, 600)
 
 
 @pytest.mark.long
@@ -78,9 +78,9 @@ def test_the_same_on_apache_kafka(spark: SparkSession, tmp_path: Path) -> None:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         for future in admin.create_topics([NewTopic(name, 3, 1) for name in ("in", "out")]).values():
             future.result()
-        fill(kafka.bootstrap, "in", 1200)
-        pipeline = Pipeline(bootstrap=kafka.bootstrap, source="in", sink="out", state=str(tmp_path), per_batch=300)
-        die_at_every_worst_moment(spark, pipeline, tmp_path, 1200)
+        fill(kafka.bootstrap, "in", 600)
+        pipeline = Pipeline(bootstrap=kafka.bootstrap, source="in", sink="out", state=str(tmp_path), per_batch=200)
+        die_at_every_worst_moment(spark, pipeline, tmp_path, 600)
 
 
 @pytest.mark.long

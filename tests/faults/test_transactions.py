@@ -121,7 +121,7 @@ def wait_for_position(node: Node, worker: Worker, group: str, source: str, end: 
         wait_until(is_there, f"all {end} numbers are copied", 90, interval_s=0.05)
     except TimeoutError as error:
         node_log = node.running.log_text()[-3000:]
-        raise AssertionError(f"{error}: {reached[-1]} are. {worker.told()}\nThe node's log:\n{node_log}") from None
+        raise TimeoutError(f"{error}: {reached[-1]} are. {worker.told()}\nThe node's log:\n{node_log}") from None
 
 
 class Numbers(SteadyLoad):

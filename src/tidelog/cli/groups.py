@@ -6,7 +6,6 @@ Moving offsets only shows what would happen unless --execute is given.
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.clients import (
@@ -17,11 +16,13 @@ from tidelog.cli.clients import (
     query_bounds,
     result_of,
 )
+from tidelog.cli.confirming import delete_named
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, note, print_fields, print_json, print_table
-from tidelog.cli.topics import confirm
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 
@@ -237,23 +238,9 @@ def _name_partitions(partitions: Any) -> str:
 
 
 def run_delete(args: argparse.Namespace) -> int:
-    names = list(dict.fromkeys(args.groups))
     admin = connect_admin(args)
-    if not args.yes and sys.stdin.isatty() and not confirm(f"delete {', '.join(names)} with committed offsets?"):
-        raise CommandError("nothing deleted")
-    futures = admin.delete_consumer_groups(names, request_timeout=ANSWER_SECONDS_MAX)
-    deleted, problems = [], []
-    for name in names:
-        try:
-            result_of(futures[name], f"cannot delete group {name}")
-            deleted.append(name)
-        except CommandError as error:
-            problems.append(str(error))
-    if args.json:
-        print_json({"deleted": deleted})
-    else:
-        for name in deleted:
-            print(f"deleted group {name}")
-    if problems:
-        raise CommandError("; ".join(problems))
-    return 0
+
+    def delete(names: list[str]) -> dict[str, Future[None]]:
+        return admin.delete_consumer_groups(names, request_timeout=ANSWER_SECONDS_MAX)
+
+    return delete_named(args, list(dict.fromkeys(args.groups)), "group", "committed offsets", delete)

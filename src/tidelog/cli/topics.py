@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli import reassign
@@ -18,10 +17,13 @@ from tidelog.cli.clients import (
     result_of,
     unknown_topic,
 )
+from tidelog.cli.confirming import delete_named
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, note, print_fields, print_json, print_table
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from confluent_kafka.admin import AdminClient, TopicDescription
 
 INTERNAL_PREFIX = "__"
@@ -261,31 +263,9 @@ def run_alter(args: argparse.Namespace) -> int:
 
 
 def run_delete(args: argparse.Namespace) -> int:
-    names = list(dict.fromkeys(args.names))
     admin = connect_admin(args)
-    if not args.yes and sys.stdin.isatty() and not confirm(f"delete {', '.join(names)} with all records?"):
-        raise CommandError("nothing deleted")
-    futures = admin.delete_topics(names, request_timeout=ANSWER_SECONDS_MAX)
-    problems = []
-    deleted = []
-    for name in names:
-        try:
-            result_of(futures[name], f"cannot delete topic {name}")
-            deleted.append(name)
-        except CommandError as error:
-            problems.append(str(error))
-    if args.json:
-        print_json({"deleted": deleted})
-    else:
-        for name in deleted:
-            print(f"deleted topic {name}")
-    if problems:
-        raise CommandError("; ".join(problems))
-    return 0
 
+    def delete(names: list[str]) -> dict[str, Future[None]]:
+        return admin.delete_topics(names, request_timeout=ANSWER_SECONDS_MAX)
 
-def confirm(question: str) -> bool:
-    """Asks on the terminal; anything but yes is no."""
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return delete_named(args, list(dict.fromkeys(args.names)), "topic", "all records", delete)

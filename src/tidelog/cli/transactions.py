@@ -11,10 +11,10 @@ import time
 from typing import Any
 
 from tidelog.cli.clients import add_connection_arguments
+from tidelog.cli.confirming import confirm
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, format_seconds, note, print_fields, print_json, print_table
 from tidelog.cli.times import format_time, parse_duration_ms
-from tidelog.cli.topics import confirm
 from tidelog.cli.wire import BrokerConnection, connect_broker
 from tidelog.model.errors import ErrorCode
 

@@ -59,7 +59,7 @@ def read(bootstrap: str, topic: str, count: int, *, partition: int = 0, offset: 
             messages.append(message)
             if len(messages) == count:
                 return messages
-        raise AssertionError(f"{len(messages)} of {count} messages")
+        raise TimeoutError(f"{len(messages)} of {count} messages")
     finally:
         consumer.close()
 

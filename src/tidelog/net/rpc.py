@@ -217,8 +217,9 @@ class RpcClient:
             connecting = self._connecting = asyncio.ensure_future(self._open())
             connecting.add_done_callback(_retrieve)
         try:
-            # Shielded: others may be waiting for the same connection.
-            return await asyncio.wait_for(asyncio.shield(connecting), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                # Shielded: others may be waiting for the same connection.
+                return await asyncio.shield(connecting)
         except TimeoutError:
             raise RpcTimedOut(f"{self._peer} could not be reached within {timeout_s:g} s") from None
 
@@ -230,10 +231,10 @@ class RpcClient:
                 raise PeerUnreachable(f"{self._peer}: its address is not known")
             host, port = address
             try:
-                _, wire = await asyncio.wait_for(
-                    loop.create_connection(lambda: _Wire(self._answered, self._lost, self._scratch), host, port),
-                    self._connect_timeout_s,
-                )
+                async with asyncio.timeout(self._connect_timeout_s):
+                    _, wire = await loop.create_connection(
+                        lambda: _Wire(self._answered, self._lost, self._scratch), host, port
+                    )
             except (OSError, TimeoutError) as error:
                 reason = str(error) or f"no connection within {self._connect_timeout_s:g} s"
                 raise PeerUnreachable(f"{self._peer} cannot be reached at {host}:{port}: {reason}") from None

@@ -293,3 +293,17 @@ async def test_a_closed_client_refuses() -> None:
         client.close()
         with pytest.raises(PeerUnreachable, match="this node is stopping"):
             await heartbeat(client)
+
+
+async def test_a_call_cancelled_in_the_moment_its_connection_opens_is_cancelled() -> None:
+    """Or a task that calls in a loop would go on after it was told to end, and the stop of its node wait forever."""
+    async with Peer(answer_at_once) as peer:
+        client = peer.client()
+        call = asyncio.ensure_future(heartbeat(client))
+        await asyncio.sleep(0)
+        connecting = client._connecting
+        assert connecting is not None
+        connecting.add_done_callback(lambda _: call.cancel())
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        client.close()

@@ -8,6 +8,7 @@ hold up the others.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -196,10 +197,9 @@ class LeaderFetcher:
         """Until a partition comes, or the first rest is over."""
         resting = [followed.not_before_ms for followed in self._followed.values() if followed.is_current]
         timeout_s = max(1, min(resting) - monotonic_ms()) / 1000 if resting else None
-        try:
-            await asyncio.wait_for(self._news.wait(), timeout_s)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
 
     async def _rest(self) -> None:
         """The leader cannot be reached, or did not understand."""

@@ -101,6 +101,10 @@ class SimulatedBroker:
         self._applied = 0
         """Up to which image of the controller's history this node has come."""
         self._fetching: dict[int, float] = {}
+        self._fetches = 0
+        self._awaited: dict[int, int] = {}
+        """The number of the fetch under way, per partition: an answer counts once and for none but the last, as one
+        connection with correlation ids sees to."""
         self._proposals: dict[int, tuple[LeaderState, frozenset[int]]] = {}
         self._seen_committed: dict[int, int] = {}
 
@@ -266,11 +270,18 @@ class SimulatedBroker:
             )
             replica = FetchingReplica(self.node_id, self.epoch)
             leader, incarnation = self._cluster.brokers[role.leader_id], self._incarnation
+            self._fetches += 1
+            number = self._awaited[index] = self._fetches
+
+            def take(answer: FetchAnswer) -> None:
+                if self._awaited.get(index) == number:
+                    del self._awaited[index]
+                    self._take(partition, role, target, answer)
 
             def ask() -> None:
                 answer = leader.answer_fetch(target, replica)
                 if answer is not None:
-                    self._reply_from(leader.node_id, incarnation, lambda: self._take(partition, role, target, answer))
+                    self._reply_from(leader.node_id, incarnation, lambda: take(answer))
 
             self._send(role.leader_id, ask)
         self._after(FETCH_PAUSE_MS, lambda _: self._fetch(index))

@@ -82,7 +82,8 @@ class ControllerChannel:
                 if leader_id == self._node_id:
                     response = await here()
                 else:
-                    response = await there(self.pool.client(leader_id, purpose), left_s)
+                    client = self.pool.client(leader_id, purpose)
+                    response = await self._while_it_leads(leader_id, there(client, left_s), left_s)
                 if not is_refused(response):
                     return response
                 failure = f"node {leader_id} is not the active controller"
@@ -92,6 +93,19 @@ class ControllerChannel:
                 raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"The controller did not answer: {error}") from None
             await asyncio.sleep(RETRY_SECONDS)
         raise BrokerError(ErrorCode.NOT_CONTROLLER, f"The controller cannot be reached: {failure}")
+
+    async def _while_it_leads(self, leader_id: int, call: Awaitable[T], timeout_s: float) -> T:
+        """A controller that fell silent, its machine cut off say, is not waited for once another one leads."""
+        answering = asyncio.ensure_future(call)
+        deposed = asyncio.ensure_future(self._controller.wait_for_other_leader(timeout_s, than=leader_id))
+        try:
+            await asyncio.wait((answering, deposed), return_when=asyncio.FIRST_COMPLETED)
+            if answering.done() or self._controller.leader_id == leader_id:
+                return await answering
+            raise PeerUnreachable(f"node {leader_id} was replaced before it answered")
+        finally:
+            answering.cancel()
+            deposed.cancel()
 
 
 def _is_not_controller(response: Message) -> bool:

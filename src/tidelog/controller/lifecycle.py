@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from tidelog.controller.channel import HEARTBEAT, ControllerChannel
-from tidelog.controller.core.brokers import OWN_FEATURES, Registration
+from tidelog.controller.core.brokers import OWN_FEATURES, Registration, can_be_spared
 from tidelog.controller.membership import ClusterMembership
 from tidelog.controller.service import ControllerService
 from tidelog.metadata.image import Endpoint
@@ -55,9 +55,11 @@ class BrokerLifecycle:
         collect_statistics: Callable[[], dict[str, Any]],
         give_up: Callable[[str], None],
         ask_members: Callable[[], Awaitable[str | None]],
+        is_short_of_room: Callable[[], bool],
     ) -> None:
         """`give_up` is called, with one line for people, when the cluster does not want this node any more.
 
+        `is_short_of_room`: the disk is as good as full. Others lead and are in sync without this node then.
         `ask_members` asks whoever can be reached why nobody speaks to this node: it may not belong to them any more.
         """
         self._service = service
@@ -68,6 +70,8 @@ class BrokerLifecycle:
         self._collect_statistics = collect_statistics
         self._give_up = give_up
         self._ask_members = ask_members
+        self._is_short_of_room = is_short_of_room
+        self._gives_way = False
         self._incarnation_id = os.urandom(16)
         self._task: asyncio.Task[None] | None = None
         self._is_ready = False
@@ -154,10 +158,11 @@ class BrokerLifecycle:
         interval_s = self._config.broker_heartbeat_interval_ms / 1000
         while True:
             pause_s = interval_s
+            self._look_at_disk()
             try:
                 if not self._needs_no_heartbeat():
                     reply = await self._heartbeat(want_shut_down=False, timeout_s=interval_s * 2)
-                    if reply is None or reply.is_fenced:
+                    if (reply is None or reply.is_fenced) and not self._gives_way:
                         # The sooner it is heard again, the sooner it works.
                         pause_s = 0.02 if self._unfenced.is_set() or self._is_ready else 0.1
                     if reply is not None and not reply.is_fenced:
@@ -169,7 +174,25 @@ class BrokerLifecycle:
             # A new controller wants to hear from everyone.
             await self._runner.wait_for_other_leader(pause_s)
 
+    def _look_at_disk(self) -> None:
+        """A node that cannot write holds up everyone who waits for its copy; one that is missed more stays."""
+        gives_way = (
+            self._is_short_of_room()
+            and self._has_peers()
+            and can_be_spared(self._runner.newest_image, self._config.node_id)
+        )
+        if gives_way != self._gives_way:
+            self._gives_way = gives_way
+            if gives_way:
+                logger.warning(
+                    "the disk is full: other nodes take over until there is room", path=self._config.data_directory
+                )
+            else:
+                logger.warning("there is room on the disk again", path=self._config.data_directory)
+
     def _needs_no_heartbeat(self) -> bool:
+        if self._gives_way:
+            return False
         return self._service.is_active and self._unfenced.is_set() and self._runner.image.is_live(self._config.node_id)
 
     async def _heartbeat(self, *, want_shut_down: bool, timeout_s: float) -> BrokerHeartbeatResponse | None:
@@ -177,7 +200,7 @@ class BrokerLifecycle:
             broker_id=self._config.node_id,
             broker_epoch=self._service.broker_epoch,
             current_metadata_offset=self._runner.newest_image.offset,
-            want_fence=not self._is_ready,
+            want_fence=not self._is_ready or self._gives_way,
             want_shut_down=want_shut_down,
         )
         response = await self._channel.call(request, BrokerHeartbeatResponse, timeout_s=timeout_s, purpose=HEARTBEAT)

@@ -220,9 +220,9 @@ class Controller:
                     await self._leader_changes.wait()
         return self._leader_id
 
-    async def wait_for_other_leader(self, timeout_s: float) -> None:
-        """Returns when someone else leads than did at the call, or the time is over."""
-        before = self._leader_id
+    async def wait_for_other_leader(self, timeout_s: float, *, than: int | None = None) -> None:
+        """Returns when someone else leads than did at the call (or than the one named), or the time is over."""
+        before = self._leader_id if than is None else than
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s), self._leader_changes:
                 while self._leader_id in (before, -1):

@@ -45,6 +45,12 @@ RECORD_HEADERS_MAX: Final = 100_000
 DECOMPRESSED_BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
 """The most a compressed batch may grow to when it is opened."""
 
+DISK_ROOM_BYTES_MIN: Final = 2 * 1024 * 1024
+"""A node of a cluster with less free space gives its partitions to others: the next large batch would not fit."""
+
+DISK_ROOM_BYTES_ENOUGH: Final = 8 * 1024 * 1024
+"""It takes part again with so much."""
+
 TAGGED_FIELDS_MAX: Final = 1024
 """Tagged fields one structure may carry; more is a hostile peer."""
 

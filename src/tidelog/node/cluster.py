@@ -17,6 +17,7 @@ from tidelog.controller.service import ControllerService
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import decode_topic_id
 from tidelog.net.rpc import RpcError
+from tidelog.node.disk_room import DiskRoom
 from tidelog.node.errors import NodeStartError
 from tidelog.node.peers import Peers
 from tidelog.raft.core.members import NO_MEMBERS, Member, MemberSet
@@ -126,6 +127,7 @@ class Cluster:
             collect_statistics=collect_statistics,
             give_up=give_up,
             ask_members=self._ask_members,
+            is_short_of_room=DiskRoom(self._directory.path).is_short,
         )
         directory_id = decode_topic_id(self._directory.directory_id)
         if alone:

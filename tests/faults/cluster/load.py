@@ -73,7 +73,8 @@ def spread_leaders(bootstrap: str, topic: str) -> ClusterState:
 class Load:
     """Writes a number after the other, each to the next partition; knows which were acknowledged, and when."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, settings: dict[str, str] | None = None) -> None:
+        """`settings`: of the producer, beside those below."""
         self.topic = topic
         self._producer = Producer(
             {
@@ -85,6 +86,7 @@ class Load:
                 "retry.backoff.ms": 50,
                 "topic.metadata.refresh.interval.ms": 1000,
                 "log_level": 0,
+                **(settings or {}),
             }
         )
         self.acknowledged: dict[int, set[int]] = defaultdict(set)

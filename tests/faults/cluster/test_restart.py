@@ -7,10 +7,15 @@ import signal
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
-from tests.faults.cluster.load import DEADLINE_S, PARTITIONS, Load, create_topic, is_whole, wait_for
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.faults.cluster.load import DEADLINE_S, PARTITIONS, Load, create_topic, is_whole, read_numbers, wait_for
 
+from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
+from tidelog.cli.wire import BrokerConnection
+from tidelog.model import ids
+from tidelog.protocol.generated import elect_leaders
 
 NODES = (1, 2, 3)
 
@@ -69,3 +74,39 @@ def test_a_node_with_an_empty_disk_copies_everything_anew(cluster: LocalCluster,
     # The one that came back empty leads where it is preferred, and the others may go.
     wait_for(cluster.bootstrap, is_whole, "all replicas in sync at the end")
     load.check(cluster.bootstrap)
+
+
+def test_the_last_in_sync_with_an_empty_disk_does_not_empty_the_others(
+    cluster: LocalCluster, cluster_data: Path
+) -> None:
+    """Nobody leads in its stead by himself: the others may lack what it wrote alone. An operator decides."""
+    topic = f"last-{time.monotonic_ns()}"
+    where = ids.TopicPartition(topic, 0)
+    bootstrap = cluster.bootstrap
+    wait_for(bootstrap, is_whole, "a whole cluster")
+    new = NewTopic(topic, 1, replica_assignment=[[2, 3]], config={"min.insync.replicas": "1"})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([new], operation_timeout=30)[topic].result(DEADLINE_S)
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+    for number in range(100):
+        producer.produce(topic, str(number).encode())
+    assert producer.flush(DEADLINE_S) == 0
+
+    cluster.send_signal(3, signal.SIGKILL)
+    wait_for(bootstrap, lambda state: tuple(state.partitions[where].isr) == (2,), "node 2 is the last in sync")
+    cluster.send_signal(2, signal.SIGKILL)
+    shutil.rmtree(cluster_data / "node-2")
+    cluster.start_again(2, 3)
+
+    def waits_for_an_operator(state: ClusterState) -> bool:
+        return len(state.live_racks()) == 3 and state.partitions[where].leader == -1
+
+    wait_for(bootstrap, waits_for_an_operator, "all are back, and the partition has no leader")
+    assert len(wait_for(bootstrap, lambda state: len(state.leaderless) == 1, "the others are led").leaderless) == 1
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
+    wanted = elect_leaders.TopicPartitions(topic=topic, partitions=[0])
+    with BrokerConnection(host, int(port)) as connection:
+        connection.call(elect_leaders.ElectLeadersRequest(election_type=1, topic_partitions=[wanted]), 2)
+    state = wait_for(bootstrap, is_whole, "a whole cluster in the end")
+    assert state.partitions[where].leader == 3
+    assert read_numbers(bootstrap, topic, 0) == list(range(100))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.controller.test_brokers import after, partition, with_topic
-from tests.unit.metadata.images import broker, cluster, replayed
+from tests.unit.controller.test_brokers import after, on_disks, partition, registration, with_topic
+from tests.unit.metadata.images import broker, cluster, directory_id, replayed
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.alter_partition import InSyncReplica, IsrChange, decide_alter_partitions
-from tidelog.controller.core.brokers import decide_fence_broker, decide_heartbeat
+from tidelog.controller.core.brokers import decide_fence_broker, decide_heartbeat, decide_register_broker
 from tidelog.controller.core.elections import decide_balance_leaders
 from tidelog.controller.core.features import FeatureUpdate, decide_update_features
 from tidelog.controller.core.placement import place_on_least_loaded
@@ -56,6 +56,16 @@ def test_the_in_sync_set_shrinks_and_grows() -> None:
     image, error = reported(image, change(image, 1, 2, 3))
     assert (error, partition(image).isr) == (None, (1, 2, 3))
     assert reported(image, change(image, 1, 2, 3)) == (image, None) or partition(image).partition_epoch == 2
+
+
+def test_a_replica_in_sync_again_is_known_by_the_disk_it_is_on_now() -> None:
+    image = on_disks(with_topic((1, 2, 3)), 1, 2, 3)
+    image = after(image, decide_register_broker(image, CONFIG, registration(2, directories=(b"x" * 16,))))
+    image = after(image, decide_heartbeat(image, CONFIG, 2, image.brokers[2].epoch, metadata_offset=99))
+    assert (partition(image).leader, partition(image).isr) == (1, (1, 3))
+    image, error = reported(image, change(image, 1, 2, 3))
+    assert (error, partition(image).isr) == (None, (1, 2, 3))
+    assert partition(image).directories == (directory_id(1), b"x" * 16, directory_id(3))
 
 
 @pytest.mark.parametrize(

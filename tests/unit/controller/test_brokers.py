@@ -9,6 +9,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.brokers import (
     HeartbeatReply,
     Registration,
+    can_be_spared,
     decide_fence_broker,
     decide_heartbeat,
     decide_lead_again,
@@ -17,12 +18,15 @@ from tidelog.controller.core.brokers import (
     decide_unregister_broker,
 )
 from tidelog.controller.core.decision import Decision
+from tidelog.controller.core.elections import UNCLEAN, decide_elect_leaders
 from tidelog.controller.core.sessions import BrokerSessions
 from tidelog.metadata.features import BOOTSTRAP
 from tidelog.metadata.image import Endpoint, MetadataImage, PartitionState
 from tidelog.metadata.image_records import partition_record
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.config_record import ConfigRecord
+from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
 from tidelog.protocol.generated.topic_record import TopicRecord
 
 CONFIG = BrokerConfig()
@@ -140,6 +144,57 @@ def test_registering_anew_gives_up_what_the_former_start_led() -> None:
     image = with_topic((1, 2))
     image = after(image, decide_register_broker(image, CONFIG, registration(1)))
     assert (partition(image).leader, partition(image).isr) == (2, (2,))
+
+
+def on_disks(image: MetadataImage, *node_ids: int) -> MetadataImage:
+    """The partition knows which disks its replicas are on."""
+    directories = [directory_id(node_id) for node_id in node_ids]
+    change = PartitionChangeRecord(partition_id=0, topic_id=b"t" * 16, directories=directories)
+    return replayed(image, [change])[0]
+
+
+def last_in_sync_comes_back(directory: bytes, *, unclean: bool = False) -> MetadataImage:
+    """Of replicas 1 and 2 only 1 is in sync; both were away, and 1 is back with this disk."""
+    image = on_disks(with_topic((1, 2), unclean=unclean), 1, 2)
+    image = after(image, decide_fence_broker(image, CONFIG, 2))
+    image = after(image, decide_register_broker(image, CONFIG, registration(1, directories=(directory,))))
+    assert (partition(image).leader, partition(image).isr) == (-1, (1,))
+    return after(image, decide_heartbeat(image, CONFIG, 1, image.brokers[1].epoch, metadata_offset=99))
+
+
+def test_the_last_in_sync_leads_again_on_its_own_disk_only() -> None:
+    assert partition(last_in_sync_comes_back(directory_id(1))).leader == 1
+    assert partition(last_in_sync_comes_back(b"x" * 16)).leader == -1
+
+
+def test_an_unclean_election_prefers_a_replica_that_has_its_disk() -> None:
+    image = last_in_sync_comes_back(b"x" * 16)
+    image = after(image, decide_heartbeat(image, CONFIG, 2, 0, metadata_offset=99))
+    assert (partition(image).leader, partition(image).isr) == (-1, (1,))
+    image = after(image, decide_elect_leaders(image, UNCLEAN, [TopicPartition("t", 0)]))
+    state = partition(image)
+    assert (state.leader, state.isr, state.directories) == (2, (2,), (b"x" * 16, directory_id(2)))
+
+
+def test_a_topic_that_may_lose_records_is_led_from_a_new_disk_when_there_is_no_other() -> None:
+    state = partition(last_in_sync_comes_back(b"x" * 16, unclean=True))
+    assert (state.leader, state.isr, state.directories) == (1, (1,), (b"x" * 16, directory_id(2)))
+
+
+def test_the_only_replica_there_is_begins_anew_on_a_new_disk() -> None:
+    image = on_disks(with_topic((1,)), 1)
+    image = after(image, decide_register_broker(image, CONFIG, registration(1, directories=(b"x" * 16,))))
+    image = after(image, decide_heartbeat(image, CONFIG, 1, image.brokers[1].epoch, metadata_offset=99))
+    state = partition(image)
+    assert (state.leader, state.isr, state.directories) == (1, (1,), (b"x" * 16,))
+
+
+def test_a_node_can_be_spared_when_others_in_sync_can_lead() -> None:
+    assert can_be_spared(with_topic((1, 2), (3,)), 1)
+    assert can_be_spared(with_topic((2, 1)), 1)
+    assert not can_be_spared(with_topic((1, 2), (1,)), 1)
+    image = with_topic((1, 2))
+    assert not can_be_spared(after(image, decide_fence_broker(image, CONFIG, 2)), 1)
 
 
 def test_work_left_over_is_found_by_whoever_is_controller() -> None:

@@ -179,6 +179,16 @@ def decide_fence_broker(image: MetadataImage, config: BrokerConfig, node_id: int
     return Decision([change, *islice(_leave(image, config, node_id), CHANGES_PER_DECISION_MAX)], None)
 
 
+def can_be_spared(image: MetadataImage, node_id: int) -> bool:
+    """Whether every partition the node leads would have another leader at once."""
+    return all(
+        any(other != node_id and image.is_active(other) for other in state.isr)
+        for topic in image.topics.values()
+        for state in topic.partitions.values()
+        if state.leader == node_id
+    )
+
+
 def decide_unregister_broker(image: MetadataImage, config: BrokerConfig, node_id: int) -> Decision[None]:
     broker = image.brokers.get(node_id)
     if broker is None:

@@ -2,6 +2,9 @@
 
 What always holds afterwards: the leader is in the in-sync set and may lead, or it is -1; the in-sync set is never
 empty; the leader epoch grows when the leader changes and when a replica leaves the partition.
+
+A replica is in sync on one disk. A node that comes back with another one has none of what it had: it does not lead for
+being the last in sync, unless there is no other replica, so nobody else's copy is cut back to its empty one.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class PartitionChange:
         self._topic_id = topic_id
         self._index = index
         self._before = state
-        self._can_lead = can_lead or image.is_active
+        self._is_able = can_lead or image.is_active
         self._prefer_first = prefer_first
         self._unclean = unclean
         self.isr: Sequence[int] = state.isr
@@ -61,7 +64,6 @@ class PartitionChange:
             record.isr = list(isr)
         if tuple(self.replicas) != before.replicas:
             record.replicas = list(self.replicas)
-            record.directories = [directory_of(self._image, node_id) for node_id in self.replicas]
         if tuple(self.adding) != before.adding_replicas:
             record.adding_replicas = list(self.adding)
         if tuple(self.removing) != before.removing_replicas:
@@ -71,7 +73,30 @@ class PartitionChange:
         # A replica that leaves must not be able to fetch, or to lead, in the epoch it still knows.
         if leader != before.leader or not set(before.replicas) <= set(self.replicas):
             record.leader = leader
-        return None if record == unchanged else record
+        if record == unchanged:
+            return None
+        directories = self._directories(isr if elected_isr is None else (), leader)
+        if directories != list(before.directories):
+            record.directories = directories
+        return record
+
+    def _directories(self, stays_in_sync: Sequence[int], leader: int) -> list[bytes]:
+        """Where each replica is: those that stay in sync, where they were; all others where their node is now."""
+        before = dict(zip(self._before.replicas, self._before.directories, strict=False))
+        kept = {node_id for node_id in stays_in_sync if node_id in self._before.isr and node_id != leader}
+        return [
+            before.get(node_id, ZERO_TOPIC_ID) if node_id in kept else directory_of(self._image, node_id)
+            for node_id in self.replicas
+        ]
+
+    def _can_lead(self, node_id: int) -> bool:
+        return self._is_able(node_id) and (len(self.replicas) == 1 or self._has_its_disk(node_id))
+
+    def _has_its_disk(self, node_id: int) -> bool:
+        """Whether the node came with the disk this replica was put on; yes where that is not known."""
+        before = dict(zip(self._before.replicas, self._before.directories, strict=False))
+        known = before.get(node_id, ZERO_TOPIC_ID)
+        return known == ZERO_TOPIC_ID or directory_of(self._image, node_id) in (known, ZERO_TOPIC_ID)
 
     def _elect(self, isr: tuple[int, ...]) -> tuple[int, tuple[int, ...] | None]:
         """The leader, and the in-sync set it starts with where it was not in sync itself."""
@@ -83,9 +108,10 @@ class PartitionChange:
         if candidates:
             return candidates[0], None
         if self._unclean:
-            for node_id in self.replicas:
-                if self._can_lead(node_id):
-                    return node_id, (node_id,)
+            able = [node_id for node_id in self.replicas if self._is_able(node_id)]
+            # Something is better than the nothing of a new disk.
+            for node_id in sorted(able, key=lambda node_id: not self._has_its_disk(node_id)):
+                return node_id, (node_id,)
         return NO_LEADER, None
 
     def _maybe_complete_reassignment(self) -> None:

@@ -12,7 +12,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tidelog.cli.wire import BrokerConnection
 from tidelog.model.errors import ErrorCode
 from tidelog.node.errors import NodeStartError
+from tidelog.partitions.partition import Partition
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.protocol.generated.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from tidelog.testing.broker import Broker
 from tidelog.testing.cluster import Cluster
 
@@ -121,11 +127,36 @@ def test_a_transaction_spans_leaders_and_coordinators_on_all_nodes(cluster: Clus
     assert sorted(consume(cluster.bootstrap_servers, "spanned", 12, "spanning")) == expected
 
 
+def replicas(cluster: Cluster, topic: str) -> dict[int, Partition]:
+    found = {}
+    for broker in cluster.brokers:
+        table = broker.node._table
+        partition = None if table is None else table.find_partition(topic, 0)
+        assert partition is not None
+        found[broker.node.config.node_id] = partition
+    return found
+
+
+def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(cluster: Cluster) -> None:
+    create(cluster.brokers[0].bootstrap_servers, "shortened", partitions=1)
+    produce(cluster.brokers[0].bootstrap_servers, "shortened", [b"%d" % number for number in range(20)])
+    everywhere = replicas(cluster, "shortened")
+    leader = next(broker for broker in cluster.brokers if everywhere[broker.node.config.node_id].is_leader)
+    wanted = DeleteRecordsTopic(name="shortened", partitions=[DeleteRecordsPartition(partition_index=0, offset=12)])
+    with BrokerConnection("127.0.0.1", leader.port) as connection:
+        [topic] = connection.call(DeleteRecordsRequest(topics=[wanted], timeout_ms=30_000), 2).topics
+        # The answer is the proof: it is looked at before anything else is waited for.
+        starts = {node_id: partition.log.log_start_offset for node_id, partition in everywhere.items()}
+    assert (topic.partitions[0].error_code, topic.partitions[0].low_watermark) == (0, 12)
+    assert set(starts.values()) == {12}
+
+
 def test_another_node_joins_and_is_given_a_number(cluster: Cluster) -> None:
     joining = {"controller.quorum.bootstrap.servers": cluster.brokers[1].bootstrap_servers}
     with Broker(joining) as broker:
         assert broker.node.config.node_id == 4
-        until(lambda: all(b.node.metadata.is_live(4) for b in cluster.brokers), "the new node known")
+        # A node is ready when the others know it: whoever is asked next, a rebalance say, counts on it.
+        assert all(b.node.metadata.is_live(4) for b in cluster.brokers)
         assert create_at(broker, "wider") == ErrorCode.NONE
         assert broker.node.metadata.topics.keys() == cluster.brokers[0].node.metadata.topics.keys()
     until(lambda: all(not b.node.metadata.is_live(4) for b in cluster.brokers), "the node that stopped fenced")

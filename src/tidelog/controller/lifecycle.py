@@ -8,12 +8,13 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from tidelog.controller.channel import HEARTBEAT, ControllerChannel
+from tidelog.controller.channel import CONTROL, HEARTBEAT, ControllerChannel
 from tidelog.controller.core.brokers import OWN_FEATURES, Registration, can_be_spared
 from tidelog.controller.membership import ClusterMembership
 from tidelog.controller.service import ControllerService
 from tidelog.metadata.image import Endpoint
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.net.rpc import RpcError
 from tidelog.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tidelog.protocol.generated.broker_registration import (
     BrokerRegistrationRequest,
@@ -27,6 +28,8 @@ logger = get_logger("tidelog.node")
 
 RETRY_SECONDS = 0.2
 STATISTICS_INTERVAL_S = 1.0
+KNOWN_SECONDS_MAX = 2.0
+"""How long a node that may work waits for the others to know it."""
 HAND_OVER_SECONDS_MAX = 3.0
 HAND_OVER_ANSWER_SECONDS_MAX = 1.0
 """A controller that is silent for so long may be stopping too."""
@@ -150,9 +153,27 @@ class BrokerLifecycle:
         self._task = asyncio.ensure_future(self._beat())
 
     async def ready(self) -> None:
-        """This node can serve: returns when the controller lets it."""
+        """This node can serve: returns when the controller lets it and the others have heard of that."""
         self._is_ready = True
         await self._unfenced.wait()
+        others = [broker.node_id for broker in self._runner.image.live_brokers()]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KNOWN_SECONDS_MAX):
+                await asyncio.gather(*(self._is_known_by(other) for other in others if other != self._config.node_id))
+
+    async def _is_known_by(self, other: int) -> None:
+        """Returns when clients of the other node hear of this one, or when the other cannot be asked."""
+        from tidelog.protocol.generated.metadata import MetadataRequest, MetadataResponse
+
+        client = self._channel.pool.client(other, CONTROL)
+        while True:
+            try:
+                answered = await client.call(MetadataRequest(topics=[]), MetadataResponse, timeout_s=KNOWN_SECONDS_MAX)
+            except RpcError:
+                return
+            if any(broker.node_id == self._config.node_id for broker in answered.brokers):
+                return
+            await asyncio.sleep(0.01)
 
     async def _beat(self) -> None:
         interval_s = self._config.broker_heartbeat_interval_ms / 1000

@@ -69,6 +69,7 @@ class Partition:
         "_executor",
         "_flushing",
         "_leader",
+        "_report_waiters",
         "_role",
         "_rules",
         "_shell",
@@ -120,6 +121,8 @@ class Partition:
         """The same for what this node fetches for the partition."""
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
         """Offset the high watermark must reach, and who waits for it; ascending, because appends are."""
+        self._report_waiters: list[Callable[[], None]] = []
+        """Who wants to hear when a replica has fetched, nodes have come or gone, or the role has changed."""
         self._role: ReplicaState = role
         self._leader: LeaderState | None = role if isinstance(role, LeaderState) else None
         """The role once more, while it is the leader's."""
@@ -231,6 +234,7 @@ class Partition:
             return
         if leader.recount(now_ms):
             self._high_watermark_moved()
+        self._tell_reports()
         proposed = leader.propose_shrinkage(now_ms)
         if proposed is not None:
             self._shell.in_sync_proposed(self, leader, proposed)
@@ -329,8 +333,18 @@ class Partition:
         if self._flushing is not None:
             self._flushing.stop()
 
+    def when_reported(self, wake: Callable[[], None]) -> None:
+        """Calls `wake` once, when what this node knows of the other replicas, or its own role, may have changed."""
+        self._report_waiters.append(wake)
+
+    def _tell_reports(self) -> None:
+        waiters, self._report_waiters = self._report_waiters, []
+        for wake in waiters:
+            wake()
+
     def _release_waiters(self, error: BrokerError) -> None:
         self._release_commit_waiters(error)
+        self._tell_reports()
         for fetch in (*self.fetch_waiters, *self.follower_waiters):
             fetch.wake()
 
@@ -348,6 +362,8 @@ class Partition:
         leader = self.leader
         if leader.follower_fetched(node_id, broker_epoch, offset, log_start_offset, self.log.log_end_offset, now_ms):
             self._high_watermark_moved()
+        if self._report_waiters:
+            self._tell_reports()
         if len(leader.in_sync) < len(leader.replicas):
             proposed = leader.propose_growth(node_id)
             if proposed is not None:

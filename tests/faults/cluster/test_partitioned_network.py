@@ -95,7 +95,7 @@ def test_a_controller_that_is_cut_off_is_replaced(networked: NetworkedCluster) -
     finish(networked, load)
 
 
-@pytest.mark.parametrize("direction", ["out", "in"])
+@pytest.mark.parametrize("direction", ["out", pytest.param("in", marks=pytest.mark.long)])
 def test_a_leader_that_can_only_hear_or_only_speak_gives_way(networked: NetworkedCluster, direction: str) -> None:
     load, state = begun(networked)
     victim = leader_that_is_not(state, load.topic, state.controller_id)
@@ -109,6 +109,7 @@ def test_a_leader_that_can_only_hear_or_only_speak_gives_way(networked: Networke
     finish(networked, load)
 
 
+@pytest.mark.long
 def test_two_nodes_that_cannot_talk_to_one_another_need_the_third(networked: NetworkedCluster) -> None:
     """Everyone reaches the controller, but a leader and a follower do not hear each other: the follower leaves the
     in-sync set, nobody is fenced, and the writes go on with the two that are left."""

@@ -1,9 +1,15 @@
-"""DeleteRecords: moves the start of a log forward; -1 stands for the high watermark."""
+"""DeleteRecords: moves the start of a log forward; -1 stands for the high watermark.
+
+Answered when every replica that is alive has done so too, whoever may lead next.
+"""
 
 from __future__ import annotations
 
+import asyncio
+
 from tidelog.api.context import RequestContext
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.partitions.low_watermark import wait_for_low_watermark
 from tidelog.protocol.generated.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -14,27 +20,32 @@ from tidelog.protocol.generated.delete_records import (
 HIGH_WATERMARK = -1
 
 
-def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    timeout_s = max(0, request.timeout_ms) / 1000
     topics = []
     for topic in request.topics:
-        answers = []
-        for asked in topic.partitions:
-            answer = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
-            try:
-                answer.low_watermark = _delete(context, topic.name, asked.partition_index, asked.offset)
-            except BrokerError as error:
-                answer.error_code = error.code
-            answers.append(answer)
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
-    return DeleteRecordsResponse(topics=topics)
+        answers = [
+            _answer(context, topic.name, each.partition_index, each.offset, timeout_s) for each in topic.partitions
+        ]
+        topics.append((topic.name, asyncio.gather(*answers)))
+    return DeleteRecordsResponse(
+        topics=[DeleteRecordsTopicResult(name=name, partitions=await answered) for name, answered in topics]
+    )
 
 
-def _delete(context: RequestContext, topic: str, index: int, offset: int) -> int:
-    """Returns the new start of the log, which is the low watermark while there is one replica."""
-    partition = context.services.partitions.require(topic, index)
-    if not partition.config.is_deleted_by_retention:
-        raise BrokerError(ErrorCode.POLICY_VIOLATION, "records of a topic that is only compacted cannot be deleted")
-    target = partition.high_watermark if offset == HIGH_WATERMARK else offset
-    if not 0 <= target <= partition.high_watermark:
-        raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    return context.services.partitions.delete_records(partition, target)
+async def _answer(
+    context: RequestContext, topic: str, index: int, offset: int, timeout_s: float
+) -> DeleteRecordsPartitionResult:
+    answer = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
+    try:
+        partition = context.services.partitions.require(topic, index)
+        if not partition.config.is_deleted_by_retention:
+            raise BrokerError(ErrorCode.POLICY_VIOLATION, "records of a topic that is only compacted cannot be deleted")
+        target = partition.leader.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= target <= partition.high_watermark:
+            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        context.services.partitions.delete_records(partition, target)
+        answer.low_watermark = await wait_for_low_watermark(partition, target, timeout_s)
+    except BrokerError as error:
+        answer.error_code = error.code
+    return answer

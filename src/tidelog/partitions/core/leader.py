@@ -212,6 +212,11 @@ class LeaderState(ReplicaState):
             return self.recount(now_ms)
         return self._maybe_advance()
 
+    def low_watermark(self, log_start_offset: int) -> int:
+        """Where the logs of all replicas that are alive have begun to start; -1 before each has told."""
+        alive = [each.log_start_offset for each in self.followers.values() if each.node_id in self._live_brokers]
+        return min([log_start_offset, *alive])
+
     def _may_join(self, follower: Follower) -> bool:
         """Alive as the controller sees it, and the same incarnation that has been fetching."""
         live_epoch = self._live_brokers.get(follower.node_id)

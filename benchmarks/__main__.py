@@ -32,7 +32,13 @@ from benchmarks.tidelog_node import start_tidelog
 
 KINDS = ("kafka", "tidelog")
 START = "start"
-CASE_NAMES = (START, REPLAY, *(case.name for case in (*LOAD_CASES, *GROUP_CASES, *CLUSTER_CASES)), FAILOVER)
+PARTS = {
+    "node": (START, *(case.name for case in LOAD_CASES)),
+    "groups": (REPLAY, *(case.name for case in GROUP_CASES)),
+    "cluster": (*(case.name for case in CLUSTER_CASES), FAILOVER),
+}
+"""What can be run on its own, and its cases."""
+CASE_NAMES = tuple(name for names in PARTS.values() for name in names)
 
 Rounds = dict[str, dict[str, list[float]]]
 
@@ -46,6 +52,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--case", action="append", choices=CASE_NAMES, help="only this case (may be given several times)"
     )
+    parser.add_argument("--part", choices=PARTS, help="only the cases of a single node, of groups or of a cluster")
     parser.add_argument("--only", choices=KINDS, help="only this broker; no ratios then")
     parser.add_argument("--rounds", type=int, help="rounds of the load cases (default 3, quick 1)")
     parser.add_argument("--quick", action="store_true", help="a fifth of the records, one round; no verdict")
@@ -136,7 +143,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     kinds = [args.only] if args.only else list(KINDS)
-    wanted = args.case or list(CASE_NAMES)
+    wanted = args.case or list(PARTS[args.part] if args.part else CASE_NAMES)
     loads = [
         LoadRun("load", [case for case in LOAD_CASES if case.name in wanted], {}, "memory.loaded_mib"),
         LoadRun("groups", [case for case in GROUP_CASES if case.name in wanted], SETTINGS, "groups.loaded_mib"),

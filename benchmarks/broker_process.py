@@ -1,13 +1,12 @@
 """A broker running as a process of its own: what it costs (CPU, memory) and how it is ended.
 
-Both Apache Kafka and Tidelog are started as one process each, so every figure is read from /proc for that process id
-alone, all threads included.
+Both Apache Kafka and Tidelog are started as one process each, so every figure is read for that process id alone, all
+threads included.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 import random
 import signal
 import socket
@@ -18,9 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
+_CPU_TIME_OF_PROCESS = 2
+"""What clock_getcpuclockid() makes of a process id on Linux: the inverted id, three bits to the left, and this kind."""
 PORTS = range(25000, 26000)
 """Below the kernel's ephemeral range: a port stays free for a restart while clients come and go."""
 
@@ -92,9 +92,11 @@ class BrokerProcess:
         return self.output.read_text(errors="replace") if self.output.exists() else ""
 
     def cpu_seconds(self) -> float:
-        """User and system time of the whole process since it started."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+        """User and system time of the whole process since it started, ended threads included.
+
+        Read from the process's own clock, which counts nanoseconds; /proc counts ticks of 10 ms.
+        """
+        return time.clock_gettime(~self.pid << 3 | _CPU_TIME_OF_PROCESS)
 
     def rss_bytes(self) -> int:
         return self._status_kib("VmRSS") * 1024

@@ -56,6 +56,7 @@ def produce(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def consume(args: argparse.Namespace) -> dict[str, Any]:
+    """All records of the partition, from its start, as many times as there are passes."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(
@@ -68,17 +69,18 @@ def consume(args: argparse.Namespace) -> dict[str, Any]:
             "queued.max.messages.kbytes": 2_000_000,
         }
     )
-    consumer.assign([TopicPartition(args.topic, 0, 0)])
     started = time.perf_counter()
-    received = 0
-    while received < args.records:
-        for message in consumer.consume(num_messages=10_000, timeout=10):
-            assert message.error() is None, message.error()
-            received += 1
-        assert time.perf_counter() - started < 120, f"{received} of {args.records} records"
+    for _ in range(args.passes):
+        consumer.assign([TopicPartition(args.topic, 0, 0)])
+        received = 0
+        while received < args.records:
+            for message in consumer.consume(num_messages=10_000, timeout=10):
+                assert message.error() is None, message.error()
+                received += 1
+            assert time.perf_counter() - started < 120, f"{received} of {args.records} records"
     seconds = time.perf_counter() - started
     consumer.close()
-    return {"seconds": seconds, "records": received}
+    return {"seconds": seconds, "records": args.records * args.passes}
 
 
 def one_at_a_time(args: argparse.Namespace) -> dict[str, Any]:
@@ -209,6 +211,7 @@ def main() -> int:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--records", type=int, required=True)
     parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--acks", default="1")
     parser.add_argument("--rate", type=float, default=1000.0)
     parser.add_argument("--seconds", type=float, default=10.0)

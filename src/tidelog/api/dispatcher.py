@@ -16,6 +16,7 @@ from typing import Any, Final
 from tidelog.api.context import RequestContext, Services
 from tidelog.api.forwarding import forward_or_handle
 from tidelog.api.table import BY_KEY, Api
+from tidelog.codec.buffers import Buffer
 from tidelog.model import limits
 from tidelog.net.connection import Connection
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply, Reply
@@ -33,7 +34,7 @@ _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _LARGE: Final = frozenset({int(ApiKey.PRODUCE), RAFT_API_KEY})
 """What carries records, which are not decoded."""
 
-FrameHandler = Callable[[RequestContext, bytes | bytearray, int], Buffers | PendingReply | None]
+FrameHandler = Callable[[RequestContext, Buffer, int], Buffers | PendingReply | None]
 MessageHandler = Callable[[RequestContext, Any], Any]
 
 
@@ -72,7 +73,7 @@ class Dispatcher:
         """From now on clients are answered, not only the other nodes."""
         self._is_open = True
 
-    def dispatch(self, connection: Connection, frame: bytes | bytearray, start: int) -> Reply:
+    def dispatch(self, connection: Connection, frame: Buffer, start: int) -> Reply:
         """Answers one request. Raises CloseConnection for a frame that cannot be answered."""
         started_s = perf_counter()
         api_key: int
@@ -134,7 +135,7 @@ class Dispatcher:
         route = self._routes[api_key] = _Route(api, self._metrics)
         return route
 
-    def _refuse_version(self, frame: bytes | bytearray, start: int, api_key: int, version: int) -> Buffers:
+    def _refuse_version(self, frame: Buffer, start: int, api_key: int, version: int) -> Buffers:
         """Kafka answers an unknown ApiVersions version in version 0, so that clients can step down; it closes the
         connection for every other API, since no response format is known to both sides."""
         if api_key != _API_VERSIONS:

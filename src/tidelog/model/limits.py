@@ -23,6 +23,12 @@ NODE_IN_FLIGHT_BYTES_MAX: Final = 512 * 1024 * 1024
 
 CONNECTION_IN_FLIGHT_REQUESTS_MAX: Final = 256
 
+FRAME_PLACE_BYTES: Final = 1024 * 1024 + 64 * 1024
+"""A batch of the default `max.message.bytes` and the request around it."""
+
+FRAME_PLACES_MAX: Final = 4
+"""Buffers of that size a listener keeps for large frames, beside what the budgets above count."""
+
 CONNECTIONS_MAX: Final = 20_000
 
 RESPONSE_BYTES_MIN: Final = 4

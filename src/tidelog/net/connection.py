@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
+from tidelog.codec.buffers import Buffer
 from tidelog.net.direct import REGION_BYTES_MIN, DirectSender, FileRegion, Piece
 from tidelog.net.framing import Frame, FrameError, FrameReader
 from tidelog.net.reply import Buffers, CloseConnection, Part, PendingReply, Region, Reply
@@ -25,7 +26,8 @@ _pack_size: Final = Struct(">i").pack
 WRITE_CHUNK_BYTES: Final = 256 * 1024
 """How much of a file region is read at a time; also about what a stalled peer holds of this node's memory."""
 
-Dispatch = Callable[["Connection", bytes | bytearray, int], Reply]
+Dispatch = Callable[["Connection", Buffer, int], Reply]
+"""The frame may be looked at until the reply is returned, a view of it kept for longer."""
 
 
 class Connection:
@@ -64,7 +66,7 @@ class Connection:
         self._metrics = listener.metrics
         self._monotonic_s = listener.monotonic_s
         self._dispatch = dispatch
-        self._frames = FrameReader(listener.scratch, listener.frame_bytes_max)
+        self._frames = FrameReader(listener.scratch, listener.frame_bytes_max, places=listener.places)
         self._queued_frames: deque[Frame] = deque()
         """Whole requests that wait for their turn."""
         self._answers: deque[tuple[PendingReply, int]] = deque()
@@ -108,7 +110,8 @@ class Connection:
         self._budget.forget(self)
         self._budget.release(self._held_bytes)
         self._held_bytes = 0
-        self._queued_frames.clear()
+        self._drop_requests()
+        self._frames.close()
         self._outgoing.clear()
         if self._direct is not None:
             self._direct.close()
@@ -172,6 +175,9 @@ class Connection:
                 self._send()
                 self.close(error.reason, error.detail)
                 return
+            finally:
+                if isinstance(frame, memoryview):
+                    self._frames.done_with(frame)
             if isinstance(reply, PendingReply):
                 answers.append((reply, held_bytes))
                 reply.on_done(self._reply_done)
@@ -197,6 +203,13 @@ class Connection:
         self._start_requests()
         self._maybe_resume_reading()
         self._maybe_close_at_eof()
+
+    def _drop_requests(self) -> None:
+        """What has not started never will."""
+        for frame, _ in self._queued_frames:
+            if isinstance(frame, memoryview):
+                self._frames.done_with(frame)
+        self._queued_frames.clear()
 
     def _release(self, held_bytes: int) -> None:
         if not self._is_closed:
@@ -333,7 +346,7 @@ class Connection:
             return
         self._close_reason = reason
         self._listener.report_close(self, reason, detail)
-        self._queued_frames.clear()
+        self._drop_requests()
         self._outgoing.clear()
         if self._direct is not None:
             self._direct.close()

@@ -2,7 +2,8 @@
 
 The bytes of a large frame are received where they stay; small ones go through a scratch buffer that all connections
 share, since they are taken out before the next connection reads. Memory follows what really arrived, not what was
-announced: the place of a large frame is never more than GROWTH times the bytes that came.
+announced: a large frame gets one of a few places that are there anyway (`net/places.py`), or a buffer that is never
+more than GROWTH times the bytes that came.
 """
 
 from __future__ import annotations
@@ -10,18 +11,24 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from tidelog.codec.buffers import Buffer
 from tidelog.model import limits
+from tidelog.net.places import FramePlaces
 
 SCRATCH_BYTES: Final = 256 * 1024
 DIRECT_BYTES_MIN: Final = 16 * 1024
 """From this many missing bytes on, the rest of a frame is received in place instead of being copied there."""
 
+FIRST_LOOK_BYTES: Final = 512
+"""Behind a large frame another one is likely: its size is read first, then everything else where it stays."""
+
 GROWTH: Final = 4
 
 _SIZE: Final = Struct(">i")
 
-Frame = tuple[bytes | bytearray, int]
-"""A buffer that ends where the frame ends, and the position in it where the frame's content starts."""
+Frame = tuple[Buffer, int]
+"""A buffer that ends where the frame ends, and the position in it where the frame's content starts. A view is one of a
+lent place, to be handed to `FrameReader.done_with` when the frame is dealt with."""
 
 
 class FrameError(Exception):
@@ -34,23 +41,32 @@ class FrameReader:
     __slots__ = (
         "_frame_bytes_max",
         "_frame_bytes_min",
+        "_is_lent",
         "_place",
         "_placed_bytes",
+        "_places",
         "_scratch",
         "_tail",
         "_wanted_bytes",
     )
 
     def __init__(
-        self, scratch: memoryview, frame_bytes_max: int, frame_bytes_min: int = limits.FRAME_BYTES_MIN
+        self,
+        scratch: memoryview,
+        frame_bytes_max: int,
+        frame_bytes_min: int = limits.FRAME_BYTES_MIN,
+        places: FramePlaces | None = None,
     ) -> None:
         self._scratch = scratch
         self._frame_bytes_max = frame_bytes_max
         self._frame_bytes_min = frame_bytes_min
+        self._places = places
         self._tail = b""
         """The start of a frame that is not worth a place of its own yet."""
         self._place: bytearray | None = None
-        """A large frame that is being received."""
+        """Holds a large frame that is being received."""
+        self._is_lent = False
+        """Whether the last frame that was cut short by the end of the scratch buffer got a place that is lent."""
         self._placed_bytes = 0
         self._wanted_bytes = 0
         """Size of the large frame when it is whole."""
@@ -64,46 +80,75 @@ class FrameReader:
         """Where the next bytes are to be put."""
         place = self._place
         if place is None:
-            return self._scratch
+            return self._scratch[:FIRST_LOOK_BYTES] if self._is_lent else self._scratch
         if self._placed_bytes == len(place):
             grown = bytearray(min(self._wanted_bytes, GROWTH * len(place)))
             grown[: len(place)] = place
             place = self._place = grown
-        return memoryview(place)[self._placed_bytes :]
+        return memoryview(place)[self._placed_bytes : self._wanted_bytes]
 
     def filled(self, byte_count: int) -> list[Frame]:
         """So many bytes were put there; returns the frames they complete."""
-        if self._place is None:
-            data = bytes(self._scratch[:byte_count])
-            return self._cut(self._tail + data if self._tail else data)
+        place = self._place
+        if place is None:
+            return self._cut(self._scratch[:byte_count])
         self._placed_bytes += byte_count
         if self._placed_bytes < self._wanted_bytes:
             return []
-        frame = self._place
         self._place = None
-        return [(frame, 4)]
+        return [(memoryview(place)[: self._wanted_bytes] if self._is_lent else place, 4)]
 
-    def _cut(self, data: bytes) -> list[Frame]:
+    def done_with(self, frame: memoryview) -> None:
+        """A frame in a lent place is dealt with."""
+        assert self._places is not None, "views are of lent places only"
+        self._places.give_back(frame)
+
+    def close(self) -> None:
+        """No more bytes will come."""
+        if self._place is not None and self._is_lent and self._places is not None:
+            self._places.give_back(memoryview(self._place))
+        self._place = None
+        self._tail = b""
+
+    def _cut(self, data: memoryview) -> list[Frame]:
         frames: list[Frame] = []
         position = 0
+        if self._tail:
+            tail, self._tail = self._tail, b""
+            position = 4 + self._decode_size(tail, 0) - len(tail) if len(tail) >= 4 else len(data) + 1
+            if position > len(data):
+                data = memoryview(tail + data)
+                position = 0
+            else:
+                frames.append((b"".join((tail, data[:position])), 4))
         length = len(data)
         while length - position >= 4:
             end = position + 4 + self._decode_size(data, position)
             if end > length:
                 break
-            frames.append((data, 4) if position == 0 and end == length else (data[position + 4 : end], 0))
+            frames.append((bytes(data[position + 4 : end]), 0))
             position = end
         else:
             end = length
-        self._tail = data[position:]
+        self._is_lent = False
         if end - length >= DIRECT_BYTES_MIN:
-            self._place = bytearray(self._tail)
-            self._placed_bytes = len(self._tail)
-            self._wanted_bytes = end - position
-            self._tail = b""
+            self._find_place(data[position:], end - position)
+        else:
+            self._tail = bytes(data[position:])
         return frames
 
-    def _decode_size(self, data: bytes, position: int) -> int:
+    def _find_place(self, start: memoryview, wanted_bytes: int) -> None:
+        place = self._places.take(wanted_bytes) if self._places is not None else None
+        if place is None:
+            place = bytearray(start)
+        else:
+            self._is_lent = True
+            memoryview(place)[: len(start)] = start
+        self._place = place
+        self._placed_bytes = len(start)
+        self._wanted_bytes = wanted_bytes
+
+    def _decode_size(self, data: Buffer, position: int) -> int:
         size: int = _SIZE.unpack_from(data, position)[0]
         if not self._frame_bytes_min <= size <= self._frame_bytes_max:
             raise FrameError(f"announced {size} bytes, allowed {self._frame_bytes_min} to {self._frame_bytes_max}")

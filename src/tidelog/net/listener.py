@@ -14,6 +14,7 @@ from tidelog.net.budget import ByteBudget
 from tidelog.net.connection import Connection, Dispatch
 from tidelog.net.framing import SCRATCH_BYTES
 from tidelog.net.loop_side import ConnectionProtocol
+from tidelog.net.places import FramePlaces
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics
 
@@ -53,6 +54,7 @@ class Listener:
         self.monotonic_s = monotonic_s
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         """Where the sockets of all connections are read into, one at a time."""
+        self.places = FramePlaces()
         self._dispatch: Dispatch | None = None
         self._connections_max = connections_max
         self._connections_per_host_max = connections_per_host_max

@@ -7,44 +7,52 @@ them, whoever announces what; frames that find none free, or are larger, get a b
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tidelog.model.limits import FRAME_PLACE_BYTES, FRAME_PLACES_MAX
 
 
 class FramePlaces:
-    __slots__ = ("_free", "_place_count")
+    __slots__ = ("_place_count", "_returned")
 
     def __init__(self) -> None:
-        self._free: list[bytearray] = []
-        """The one used last is at the end, and is taken first: it is still in the caches."""
+        self._returned: list[bytearray] = []
+        """The one returned last is at the end and is taken first: it is still in the caches. Somebody may look into it
+        yet, the event loop for one: that lets go of its buffer only after it has told of the bytes."""
         self._place_count = 0
-        """Free or lent; 0 <= _place_count <= FRAME_PLACES_MAX."""
+        """Lent or returned; 0 <= _place_count <= FRAME_PLACES_MAX."""
 
     @property
     def lent_count(self) -> int:
-        return self._place_count - len(self._free)
+        return self._place_count - len(self._returned)
 
     def take(self, wanted_bytes: int) -> bytearray | None:
         """A place with at least so many bytes, with whatever the frame before left in it; None when there is none."""
         if wanted_bytes > FRAME_PLACE_BYTES:
             return None
-        if self._free:
-            return self._free.pop()
+        for at in range(len(self._returned) - 1, -1, -1):
+            if not _is_looked_into(self._returned[at]):
+                return self._returned.pop(at)
         if self._place_count == FRAME_PLACES_MAX:
             return None
         self._place_count += 1
         return bytearray(FRAME_PLACE_BYTES)
 
     def give_back(self, frame: memoryview) -> None:
-        """Its place may be lent again, unless somebody still looks into it: then it is theirs, and another one is made
-        when it is needed."""
+        """The frame is dealt with; its place is lent again when nobody looks into it any more."""
         place = frame.obj
         assert isinstance(place, bytearray), "places are bytearrays"
-        try:
+        with suppress(BufferError):
             frame.release()
-            # Python refuses to change the size of a buffer while there is a view of it; this one keeps its memory.
-            place.pop()
-        except BufferError:
-            self._place_count -= 1
-            return
-        place.append(0)
-        self._free.append(place)
+        self._returned.append(place)
+
+
+def _is_looked_into(place: bytearray) -> bool:
+    """Python refuses to change the size of a buffer while there is a view of it. One byte less and one more moves
+    nothing: the memory stays as large as it was."""
+    try:
+        place.pop()
+    except BufferError:
+        return True
+    place.append(0)
+    return False

@@ -43,6 +43,8 @@ _PREFIX: Final = Struct(">qii")
 _pack_prefix: Final = _PREFIX.pack
 _PREFIX_SIZE: Final = _PREFIX.size
 _pwritev = os.pwritev
+_new_result: Final = tuple.__new__
+"""Half the cost of the named tuple's own constructor."""
 
 
 class AppendResult(NamedTuple):
@@ -123,7 +125,7 @@ def append_as_leader(log: Log, records: Buffer, header: BatchHeader, leader_epoc
                 max_timestamp,
                 transactional=attributes & TRANSACTIONAL_MASK != 0,
             )
-    return AppendResult(base_offset, last_offset, append_time_ms, False)
+    return _new_result(AppendResult, (base_offset, last_offset, append_time_ms, False))
 
 
 def _answer_duplicate(duplicate: AppendedBatch) -> AppendResult:

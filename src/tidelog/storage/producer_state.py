@@ -26,6 +26,8 @@ SEQUENCE_MAX: Final = 2**31 - 1
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
+_new_batch: Final = tuple.__new__
+"""Half the cost of the named tuple's own constructor."""
 
 
 class AppendedBatch(NamedTuple):
@@ -221,7 +223,7 @@ class ProducerState:
             entry.begin_epoch(epoch)
         delta = last_offset - base_offset
         last_sequence = (base_sequence + delta) & SEQUENCE_MAX if base_sequence >= 0 else NO_SEQUENCE
-        entry.batches.append(AppendedBatch(last_sequence, last_offset, delta, timestamp))
+        entry.batches.append(_new_batch(AppendedBatch, (last_sequence, last_offset, delta, timestamp)))
         entry.last_timestamp = timestamp
         if transactional and entry.txn_first_offset is None:
             entry.txn_first_offset = base_offset

@@ -11,9 +11,9 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-DURATION_BOUNDS_SECONDS: tuple[float, ...] = (
+DURATION_BOUNDS_SECONDS: Final[tuple[float, ...]] = (
     0.0001,
     0.00025,
     0.0005,

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ class CountedRegion:
 
 @asynccontextmanager
 async def serving(
-    dispatch: Callable[[Connection, bytes, int], Reply], budget_bytes: int = 1 << 20
+    dispatch: Callable[[Connection, Any, int], Reply], budget_bytes: int = 1 << 20
 ) -> AsyncIterator[tuple[Listener, Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]]]:
     listener = Listener("PLAINTEXT", NodeMetrics(), budget=ByteBudget(budget_bytes), monotonic_s=time.monotonic)
     await listener.bind("127.0.0.1", 0)
@@ -102,6 +103,60 @@ def test_pipelined_requests_are_answered_in_order() -> None:
             contents = [f"request {number:04}".encode() for number in range(500)]
             writer.write(b"".join(map(frame, contents)))
             assert [await read_frame(reader) for _ in contents] == contents
+
+    run_scenario(run)
+
+
+def test_large_requests_do_not_overwrite_what_is_still_looked_at() -> None:
+    async def run() -> None:
+        async with serving(echo, 1 << 24) as (listener, connect):
+            reader, writer = await connect()
+            contents = [bytes([number]) * 500_000 for number in range(8)]
+            writer.write(b"".join(map(frame, contents)))
+            assert [await read_frame(reader) for _ in contents] == contents, "answers are views of the requests"
+            assert listener.places.lent_count == 0
+
+    run_scenario(run)
+
+
+def test_large_requests_share_one_place() -> None:
+    places = set()
+
+    def dispatch(connection: Connection, data: Any, start: int) -> Reply:
+        places.add(id(data.obj))
+        return [bytes(data[start : start + 10])]
+
+    async def run() -> None:
+        async with serving(dispatch, 1 << 24) as (_, connect):
+            reader, writer = await connect()
+            for number in range(5):
+                writer.write(frame(bytes([number]) * 500_000))
+                assert await read_frame(reader) == bytes([number]) * 10
+            assert len(places) == 1
+
+    run_scenario(run)
+
+
+def test_a_request_cut_short_gives_its_place_back() -> None:
+    async def run() -> None:
+        async with serving(echo, 1 << 24) as (listener, connect):
+            _, writer = await connect()
+            writer.write(frame(b"x" * 500_000)[:400_000])
+            await wait_until(lambda: listener.places.lent_count == 1)
+            writer.close()
+            await wait_until(lambda: listener.places.lent_count == 0)
+
+    run_scenario(run)
+
+
+def test_large_requests_that_wait_give_their_places_back_when_the_node_closes() -> None:
+    async def run() -> None:
+        async with serving(lambda *_: PendingReply(), 1 << 24) as (listener, connect):
+            _, writer = await connect()
+            writer.write(frame(b"x" * 500_000) * 3)
+            await wait_until(lambda: listener.places.lent_count == 2)
+            listener.close_connections()
+            await wait_until(lambda: listener.places.lent_count == 0)
 
     run_scenario(run)
 

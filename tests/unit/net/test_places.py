@@ -2,8 +2,11 @@
 
 import struct
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tidelog.model.limits import FRAME_PLACE_BYTES, FRAME_PLACES_MAX
-from tidelog.net.framing import FIRST_LOOK_BYTES, FrameReader
+from tidelog.net.framing import DIRECT_BYTES_MIN, FIRST_LOOK_BYTES, FrameReader
 from tidelog.net.places import FramePlaces
 
 LARGE = 300_000
@@ -64,12 +67,26 @@ def test_a_place_somebody_looks_into_is_not_lent_again() -> None:
     places = FramePlaces()
     reader = new_reader(places)
     first = receive(reader, b"a" * LARGE)
+    place = first.obj
     kept = first[4:10]
     reader.done_with(first)
-    assert places.lent_count == 0, "it is not counted any more"
     second = receive(reader, b"b" * LARGE)
+    assert second.obj is not place
     assert bytes(kept) == b"aaaaaa"
-    reader.done_with(second)
+    kept.release()
+    assert receive(reader, b"c" * LARGE).obj is place, "when nobody does any more, it is"
+
+
+def test_views_that_are_kept_use_up_the_places_and_no_more() -> None:
+    reader = new_reader(FramePlaces())
+    kept = []
+    for number in range(FRAME_PLACES_MAX):
+        received = receive(reader, bytes([number]) * LARGE)
+        kept.append(received[4:])
+        reader.done_with(received)
+    [own] = feed(reader, frame(b"x" * LARGE))
+    assert isinstance(own, bytearray)
+    assert [view[0] for view in kept] == list(range(FRAME_PLACES_MAX))
 
 
 def test_there_are_only_so_many() -> None:
@@ -91,4 +108,27 @@ def test_a_frame_larger_than_a_place_gets_a_buffer_of_its_own() -> None:
     places = FramePlaces()
     [received] = feed(new_reader(places), frame(b"x" * FRAME_PLACE_BYTES))
     assert isinstance(received, bytearray)
+    assert places.lent_count == 0
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    sizes=st.lists(
+        st.sampled_from([8, FIRST_LOOK_BYTES - 4, FIRST_LOOK_BYTES, 5_000, DIRECT_BYTES_MIN + 600, 200_000]), max_size=6
+    ),
+    cut=st.integers(200, 90_000),
+)
+def test_frames_of_all_sizes_in_any_slicing(sizes: list[int], cut: int) -> None:
+    places = FramePlaces()
+    reader = new_reader(places)
+    contents = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
+    stream = b"".join(map(frame, contents))
+    received = []
+    for at in range(0, len(stream), cut):
+        for buffer in feed(reader, stream[at : at + cut]):
+            received.append(bytes(buffer))
+            if isinstance(buffer, memoryview):
+                reader.done_with(buffer)
+    assert [data[-len(content) :] for data, content in zip(received, contents, strict=True)] == contents
+    assert reader.buffered_bytes == 0
     assert places.lent_count == 0

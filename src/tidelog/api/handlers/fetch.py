@@ -11,6 +11,7 @@ from typing import Final
 
 from tidelog.api.context import RequestContext
 from tidelog.api.current_leaders import LEADER_IS_ELSEWHERE, leader_endpoints, leaders_elsewhere
+from tidelog.codec.buffers import Buffer
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.reply import Buffers, PendingReply
@@ -33,7 +34,7 @@ FOLLOWER_READS_FROM_VERSION: Final = 11
 """Consumers that say where they stand may read from a follower."""
 
 
-def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> Buffers | PendingReply:
+def handle_frame(context: RequestContext, frame: Buffer, position: int) -> Buffers | PendingReply:
     request = decode_fetch(frame, position, context.version)
     try:
         fetch = _Fetch(context, request)

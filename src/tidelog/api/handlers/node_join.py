@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tidelog.api.context import RequestContext
+from tidelog.codec.buffers import Buffer
 from tidelog.model.errors import BrokerError
 from tidelog.net.json_body import decode_body, encode_body
 from tidelog.net.reply import PendingReply
 
 
-def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> PendingReply:
+def handle_frame(context: RequestContext, frame: Buffer, position: int) -> PendingReply:
     body = decode_body(frame, position)
     reply = PendingReply()
 

@@ -6,12 +6,13 @@ JSON in both directions. A request of {} asks without telling anything, on any n
 from __future__ import annotations
 
 from tidelog.api.context import RequestContext
+from tidelog.codec.buffers import Buffer
 from tidelog.model.errors import BrokerError
 from tidelog.net.json_body import decode_body, encode_body
 from tidelog.net.reply import Buffers
 
 
-def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> Buffers:
+def handle_frame(context: RequestContext, frame: Buffer, position: int) -> Buffers:
     body = decode_body(frame, position)
     cluster = context.services.cluster
     try:

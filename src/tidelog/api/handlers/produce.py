@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.api.context import RequestContext
 from tidelog.api.current_leaders import LEADER_IS_ELSEWHERE, leader_endpoints, leaders_elsewhere
 from tidelog.api.transactional_writes import check_produce, has_transactional_batch
+from tidelog.codec.buffers import Buffer
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply
@@ -29,7 +30,7 @@ _going_on: set[asyncio.Task[None]] = set()
 """Produces that wait for the transaction coordinator; the loop itself holds tasks only weakly."""
 
 
-def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> Buffers | PendingReply | None:
+def handle_frame(context: RequestContext, frame: Buffer, position: int) -> Buffers | PendingReply | None:
     transactional_id, acks, timeout_ms, topics = decode_produce(frame, position, context.version)
     if transactional_id is None:
         if has_transactional_batch(topics):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from tidelog.api.context import RequestContext
+from tidelog.codec.buffers import Buffer
 from tidelog.model.errors import BrokerError
 from tidelog.net.reply import PendingReply
 
 
-def handle_frame(context: RequestContext, frame: bytes | bytearray, position: int) -> PendingReply:
+def handle_frame(context: RequestContext, frame: Buffer, position: int) -> PendingReply:
     reply = PendingReply(overlaps=True)
     task = asyncio.ensure_future(context.services.controller.runner.quorum.receive(bytes(memoryview(frame)[position:])))
 

@@ -44,7 +44,7 @@ test: lint compiled $(SPARK) ## set everything up, then lint and run all tests b
 
 # The first run above is plain Python, brokers in processes of their own are compiled; this is the rest of the proof.
 COMPILED_TESTS := $(addprefix tests/unit/,codec records protocol net storage coordination groups) tests/embedding \
-  $(addprefix tests/property/test_,codec.py records.py protocol_hot.py log_model.py)
+  $(addprefix tests/property/test_,codec.py records.py protocol_hot.py protocol_hot_groups.py log_model.py)
 test-compiled: dev compiled ## the tests of the data path once more, compiled
 	@if $(BIN)/python tools/compile_modules.py --can; then TIDELOG_COMPILED=1 \
 	  $(BIN)/pytest -m "not long" -n 2 --dist loadfile -q $(COMPILED_TESTS); fi

@@ -19,8 +19,8 @@ from benchmarks.group_members import (
     CONNECTED,
     ROUND,
     Barrier,
+    Call,
     Driver,
-    Prepared,
     Progress,
     Request,
     Script,
@@ -129,14 +129,14 @@ def committer(group: str, topic: str, commits: int) -> Script:
     request = Request(commit_request(group, topic, COMMIT_PARTITIONS, 0), 9)
     partitions = [OffsetCommitResponsePartition(partition_index=n) for n in range(COMMIT_PARTITIONS)]
     usual = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name=topic, partitions=partitions)])
-    _, frame, usual_answer = prepared(request, usual)
+    frame, read, usual_answer = prepared(request, usual)
     other = framed(Request(commit_request(group, topic, COMMIT_PARTITIONS, -1), 9))
     place = next(at for at, (byte, other_byte) in enumerate(zip(frame, other, strict=True)) if byte != other_byte)
     yield Barrier(CONNECTED)
     for offset in range(1, commits + 1):
         patched = bytearray(frame)
         _OFFSET.pack_into(patched, place, offset)
-        answer = yield Prepared(request, patched, usual_answer)
+        answer = yield Call(patched, read, usual_answer)
         assert answer is None, answer
 
 

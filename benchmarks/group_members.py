@@ -1,9 +1,10 @@
 """Light members of groups: what each sends is a generator, and one event loop drives hundreds of them.
 
 A member costs the client some twenty microseconds per request, so that the broker is what is measured; hundreds of
-real clients on two cores would only measure themselves. What a member sends again and again is encoded once, and an
-answer that is byte for byte the expected one is not decoded. A member waits for nothing but answers: it rejoins and
-reports at once, where real clients would wait for their next heartbeat, which costs every broker the same time.
+real clients on two cores would only measure themselves. What a member sends again and again is encoded once, an answer
+that is byte for byte the expected one is not looked at, and of others only what the member goes by is read
+(`group_frames.py`). A member waits for nothing but answers: it rejoins and reports at once, where real clients would
+wait for their next heartbeat, which costs every broker the same time.
 """
 
 from __future__ import annotations
@@ -16,29 +17,36 @@ from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple, cast
 
+from benchmarks.group_frames import (
+    CLIENT_ID,
+    CORRELATION_ID,
+    REBALANCE_MS,
+    Beat,
+    Joined,
+    join_frame,
+    partition_count,
+    range_assignment,
+    read_beat,
+    read_joined,
+    read_synced,
+    report_frame,
+    sync_frame,
+)
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.generated.api_versions import ApiVersionsRequest
-from tidelog.protocol.generated.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatRequestTopicPartitions,
-)
-from tidelog.protocol.generated.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from tidelog.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tidelog.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from tidelog.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tidelog.protocol.generated.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tidelog.protocol.generated.leave_group import LeaveGroupRequest, MemberIdentity
-from tidelog.protocol.generated.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tidelog.protocol.headers import encode_request_header, encode_response_header
 from tidelog.protocol.index import is_response_header_flexible, response_class
 from tidelog.protocol.message import Message
 
-SESSION_MS = 45_000
-REBALANCE_MS = 120_000
-PAUSE_S = 0.1
-"""Between heartbeats of a member that has its assignment while others of its group do not."""
+PAUSE_S = 0.005
+"""Between heartbeats of a member that has its assignment while others of its group do not: it learns of a new round by
+them, so a longer pause would only be added to the time of every broker."""
 QUIET_PAUSE_S = 0.2
 CONNECTED = "connected"
-CORRELATION_ID = 1
 ROUND = "round"
 STABLE = "stable"
 BEATEN = "beaten"
@@ -50,12 +58,12 @@ class Request(NamedTuple):
     version: int
 
 
-class Prepared(NamedTuple):
-    """A request that was encoded before, and the answer that says nothing new: for that the script is sent None."""
+class Call(NamedTuple):
+    """A request as bytes, and how its answer is read; for the usual answer, which says nothing new, None is sent."""
 
-    request: Request
     frame: bytes | bytearray
-    usual_answer: bytes
+    read: Callable[[bytes], Any]
+    usual_answer: bytes = b""
 
 
 class Pause(NamedTuple):
@@ -68,26 +76,30 @@ class Barrier(NamedTuple):
     name: str
 
 
-Script = Generator[Request | Prepared | Pause | Barrier, Any, None]
+Script = Generator[Request | Call | Pause | Barrier, Any, None]
 
 
 def framed(request: Request) -> bytes:
     api_key = request.message.API_KEY
     assert api_key is not None
-    body = encode_request_header(api_key, request.version, CORRELATION_ID, "member") + request.message.encode(
-        request.version
-    )
+    header = encode_request_header(api_key, request.version, CORRELATION_ID, CLIENT_ID)
+    body = header + request.message.encode(request.version)
     return _SIZE.pack(len(body)) + body
 
 
-def prepared(request: Request, usual_answer: Message | None = None) -> Prepared:
-    """Without a usual answer every answer is decoded."""
-    if usual_answer is None:
-        return Prepared(request, framed(request), b"")
+def decoded(request: Request, frame: bytes) -> Message:
+    api_key = request.message.API_KEY
+    assert api_key is not None
+    start = 5 if is_response_header_flexible(api_key, request.version) else 4
+    return response_class(api_key).decode(frame, start, request.version)[0]
+
+
+def prepared(request: Request, usual_answer: Message) -> Call:
+    """A request that is sent often."""
     api_key = request.message.API_KEY
     assert api_key is not None
     header = encode_response_header(CORRELATION_ID, is_response_header_flexible(api_key, request.version))
-    return Prepared(request, framed(request), header + usual_answer.encode(request.version))
+    return Call(framed(request), partial(decoded, request), header + usual_answer.encode(request.version))
 
 
 class Subject(NamedTuple):
@@ -142,58 +154,44 @@ def greeted(script: Script) -> Script:
 
 def classic_member(group: str, subject: Subject, progress: Progress) -> Script:
     subscription = b"\0\1" + ConsumerProtocolSubscription(topics=[subject.topic]).encode(1)
-    join = JoinGroupRequest(
-        group_id=group,
-        session_timeout_ms=SESSION_MS,
-        rebalance_timeout_ms=REBALANCE_MS,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
-    )
-    first_join = prepared(Request(join, 9))
+    member_id = ""
+    join = Call(join_frame(group, member_id, subscription), read_joined)
     yield Barrier(CONNECTED)
     while group not in progress.stable_groups:
-        joined = yield Request(join, 9) if join.member_id else first_join
+        joined: Joined = yield join
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            join.member_id = joined.member_id
+            member_id = joined.member_id
+            join = Call(join_frame(group, member_id, subscription), read_joined)
             continue
         assert joined.error_code == 0, joined
-        assignments = _range([member.member_id for member in joined.members], subject)
-        sync = SyncGroupRequest(
-            group_id=group,
-            generation_id=joined.generation_id,
-            member_id=join.member_id,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=assignments,
-        )
-        synced = yield Request(sync, 5)
-        if synced.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+        generation = joined.generation
+        assignments = _range(joined.members, subject)
+        error_code, assignment = yield Call(sync_frame(group, member_id, generation, assignments), read_synced)
+        if error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             continue
-        assert synced.error_code == 0, synced
-        assert synced.assignment
-        progress.note_synced(group, joined.generation_id)
-        heartbeat = HeartbeatRequest(group_id=group, generation_id=joined.generation_id, member_id=join.member_id)
+        assert error_code == 0, error_code
+        assert assignment
+        progress.note_synced(group, generation)
+        heartbeat = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
         while group not in progress.stable_groups:
             yield Pause(PAUSE_S)
             if (yield Request(heartbeat, 4)).error_code:
                 break
-    yield Barrier(STABLE)
     beat = prepared(Request(heartbeat, 4), HeartbeatResponse())
+    yield Barrier(STABLE)
     for _ in range(progress.heartbeat_rounds):
         answer = yield beat
         assert answer is None, answer
     yield Barrier(BEATEN)
-    yield Request(LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=join.member_id)]), 5)
+    yield Request(LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member_id)]), 5)
 
 
-def _range(members: Sequence[str], subject: Subject) -> list[SyncGroupRequestAssignment]:
+def _range(members: Sequence[str], subject: Subject) -> list[tuple[str, bytes]]:
     """What the leader sends; nothing for the others, who see no members."""
     assignments = []
     for number, member_id in enumerate(members):
         first, end = (subject.partitions * n // len(members) for n in (number, number + 1))
-        topics = [TopicPartition(topic=subject.topic, partitions=list(range(first, end)))]
-        body = b"\0\1" + ConsumerProtocolAssignment(assigned_partitions=topics).encode(1)
-        assignments.append(SyncGroupRequestAssignment(member_id=member_id, assignment=body))
+        assignments.append((member_id, range_assignment(subject.topic, first, end)))
     return assignments
 
 
@@ -207,43 +205,41 @@ def consumer_member(group: str, subject: Subject, progress: Progress) -> Script:
         subscribed_topic_names=[subject.topic],
         topic_partitions=[],
     )
-    first = prepared(Request(request, 1))
+    call = Call(framed(Request(request, 1)), read_beat)
     yield Barrier(CONNECTED)
     while True:
-        answer = yield Request(request, 1) if request.member_epoch else first
-        assert answer.error_code == 0, answer
-        if progress.epochs.get(member_id) != answer.member_epoch or answer.assignment is not None:
-            progress.epochs[member_id] = answer.member_epoch
+        told: Beat = yield call
+        assert told.error_code == 0, told
+        if progress.epochs.get(member_id) != told.epoch or told.assignment is not None:
+            progress.epochs[member_id] = told.epoch
             progress.changes += 1
-        request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=answer.member_epoch)
-        if answer.assignment is not None:
-            assigned = answer.assignment.topic_partitions
-            progress.owned[member_id] = sum(len(topic.partitions) for topic in assigned)
-            request.topic_partitions = [
-                ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topic.topic_id, partitions=topic.partitions)
-                for topic in assigned
-            ]
+        if told.assignment is not None:
+            progress.owned[member_id] = partition_count(told.assignment)
+        call = Call(report_frame(group, member_id, told.epoch, told.assignment), read_beat)
         yield Barrier(ROUND)
         if progress.is_stable:
             break
         if not progress.has_news:
             # Some coordinators put off an assignment while members join; asking on and on would only cost them CPU.
             yield Pause(QUIET_PAUSE_S)
+    beat = Call(report_frame(group, member_id, told.epoch, None), _as_is)
     yield Barrier(STABLE)
-    request.topic_partitions = None
-    beat = prepared(Request(request, 1), answer)
     for _ in range(progress.heartbeat_rounds):
-        answer = yield beat
+        answer: bytes | None = yield beat
         if answer is not None:
-            # A coordinator may count up the epoch later without a change for anybody.
-            assert answer.error_code == 0, answer
-            request.member_epoch = answer.member_epoch
-            beat = prepared(Request(request, 1), answer)
+            # The first one; or a coordinator counts up the epoch later without a change for anybody.
+            told = read_beat(answer)
+            assert told.error_code == 0, told
+            beat = Call(report_frame(group, member_id, told.epoch, None), _as_is, answer)
     yield Barrier(BEATEN)
     yield Request(ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=-1), 1)
 
 
-def _as_is(member: _MemberConnection) -> _MemberConnection:
+def _as_is(answer: bytes) -> bytes:
+    return answer
+
+
+def _same(member: _MemberConnection) -> _MemberConnection:
     return member
 
 
@@ -263,7 +259,7 @@ class Driver:
         self._ended = loop.create_future()
         for script in scripts:
             member = _MemberConnection(self, greeted(script))
-            await loop.create_connection(partial(_as_is, member), "127.0.0.1", port)
+            await loop.create_connection(partial(_same, member), "127.0.0.1", port)
             self._members.append(member)
 
     async def run(self) -> None:
@@ -304,16 +300,15 @@ class _MemberConnection(asyncio.Protocol):
         self._driver = driver
         self._script = script
         self._received = bytearray()
-        self._request: Request | None = None
-        self._usual_answer: bytes | None = None
+        self._call: Call | None = None
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._request is not None:
-            self._driver.fail(error or ConnectionError(f"closed by the broker instead of an answer: {self._request}"))
+        if self._call is not None:
+            self._driver.fail(error or ConnectionError(f"closed by the broker instead of an answer: {self._call}"))
 
     def data_received(self, data: bytes) -> None:
         if self._received or len(data) < 4 or _SIZE.unpack_from(data)[0] != len(data) - 4:
@@ -323,15 +318,9 @@ class _MemberConnection(asyncio.Protocol):
             data = bytes(self._received)
             self._received.clear()
         frame = data[4:]
-        request, self._request = self._request, None
-        if frame == self._usual_answer:
-            self.advance(None)
-            return
-        assert request is not None
-        api_key = request.message.API_KEY
-        assert api_key is not None
-        start = 5 if is_response_header_flexible(api_key, request.version) else 4
-        self.advance(response_class(api_key).decode(frame, start, request.version)[0])
+        call, self._call = self._call, None
+        assert call is not None
+        self.advance(None if frame == call.usual_answer else call.read(frame))
 
     def advance(self, answer: Any) -> None:
         try:
@@ -344,16 +333,16 @@ class _MemberConnection(asyncio.Protocol):
         except Exception as error:
             self._driver.fail(error)
             return
-        if isinstance(step, Prepared):
-            self._send(step.request, step.frame, step.usual_answer)
+        if isinstance(step, Call):
+            self._send(step)
         elif isinstance(step, Request):
-            self._send(step, framed(step), None)
+            self._send(Call(framed(step), partial(decoded, step)))
         elif isinstance(step, Pause):
             asyncio.get_running_loop().call_later(step.seconds, self.advance, None)
         else:
             self._driver.note_waiting(self, step.name)
 
-    def _send(self, request: Request, frame: bytes | bytearray, usual_answer: bytes | None) -> None:
-        self._request, self._usual_answer = request, usual_answer
+    def _send(self, call: Call) -> None:
+        self._call = call
         assert self._transport is not None
-        self._transport.write(frame)
+        self._transport.write(call.frame)

@@ -1,7 +1,8 @@
 """From a frame to its reply: header, version check, handler, response header.
 
-Handlers come in two shapes. Most take a decoded request and return a response (or a coroutine of one). The hot two
-take the raw frame (`handle_frame`) and return the parts of the response themselves.
+Handlers come in two shapes. Most take a decoded request and return a response, or its bytes (or a coroutine of either);
+those that are asked all the time bring their own way to decode (`decode_request`). The hot two take the raw frame
+(`handle_frame`) and return the parts of the response themselves.
 """
 
 from __future__ import annotations
@@ -36,12 +37,22 @@ _LARGE: Final = frozenset({int(ApiKey.PRODUCE), RAFT_API_KEY})
 
 FrameHandler = Callable[[RequestContext, Buffer, int], Buffers | PendingReply | None]
 MessageHandler = Callable[[RequestContext, Any], Any]
+RequestDecoder = Callable[[bytes | bytearray, int, int], Any]
 
 
 class _Route:
     """One API, with its handler imported."""
 
-    __slots__ = ("api", "duration", "handle", "handle_frame", "is_local", "max_version", "min_version", "request_class")
+    __slots__ = (
+        "api",
+        "decode_request",
+        "duration",
+        "handle",
+        "handle_frame",
+        "is_local",
+        "max_version",
+        "min_version",
+    )
 
     def __init__(self, api: Api, metrics: NodeMetrics) -> None:
         module = import_module(f"tidelog.api.handlers.{api.handler}")
@@ -52,13 +63,22 @@ class _Route:
         self.handle: MessageHandler | None = getattr(module, "handle", None)
         assert (self.handle is None) != (self.handle_frame is None), f"{api.handler} has one way to be called"
         self.duration = metrics.api(api.key, api_name(api.key)).duration
-        self.request_class: Any = None if self.handle is None else request_class(api.key)
+        self.decode_request: RequestDecoder = getattr(module, "decode_request", None) or _generated_decoder(api.key)
         self.is_local: Callable[[Any], bool] = getattr(module, "is_local", _never)
         """Whether a request of a forwarded API concerns this node alone."""
 
 
 def _never(request: Any) -> bool:
     return False
+
+
+def _generated_decoder(api_key: int) -> RequestDecoder:
+    """Of an API without a generated class, which takes frames, nothing is ever decoded by it."""
+
+    def decode(frame: bytes | bytearray, position: int, version: int) -> Any:
+        return request_class(api_key).decode(frame, position, version)[0]
+
+    return decode
 
 
 class Dispatcher:
@@ -109,7 +129,7 @@ class Dispatcher:
                 if parts is not None:
                     parts.insert(0, _response_header(api_key, version, correlation_id))
                 return parts
-            request, _ = route.request_class.decode(frame, position, version)
+            request = route.decode_request(frame, position, version)
             assert route.handle is not None
             if route.api.forwarded and not self._services.controller.is_active and not route.is_local(request):
                 response = forward_or_handle(context, bytes(frame[start:]), route.handle, request)

@@ -16,13 +16,16 @@ R = TypeVar("R")
 _NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
-class Moment(NamedTuple):
+class Moment:
     """Two clocks read together: deadlines hang on the one that never jumps, timestamps on the one people know."""
 
-    ticks_ms: int
-    """Monotonic; only differences mean anything."""
-    wall_ms: int
-    """Milliseconds since 1970; goes into records."""
+    __slots__ = ("ticks_ms", "wall_ms")
+
+    def __init__(self, ticks_ms: int, wall_ms: int) -> None:
+        self.ticks_ms = ticks_ms
+        """Monotonic; only differences mean anything."""
+        self.wall_ms = wall_ms
+        """Milliseconds since 1970; goes into records."""
 
 
 class Release(NamedTuple):

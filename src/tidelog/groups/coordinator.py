@@ -8,7 +8,7 @@ NOT_COORDINATOR. Everything raises BrokerError; the handlers put it where their 
 from __future__ import annotations
 
 import asyncio
-import uuid
+import os
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -253,8 +253,10 @@ class GroupCoordinator:
 
 
 def fresh_member_suffix() -> str:
-    """The part of a member id that no other member has."""
-    return str(uuid.uuid4())
+    """The part of a member id that no other member has: a random UUID, written without making an object of it."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _require_group_id(group_id: str) -> None:

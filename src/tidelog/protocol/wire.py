@@ -48,6 +48,38 @@ def decode_long_string_size(buf: Buffer, pos: int) -> tuple[int, int]:
     return size, pos
 
 
+def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
+    """A string of flexible versions that cannot be null, and where it ends; the end may be beyond the buffer's."""
+    text, pos = read_nullable_compact_string(buf, pos)
+    if text is None:
+        raise MalformedMessage("a string is null that must not be")
+    return text, pos
+
+
+def read_nullable_compact_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
+    """The same for one that may be null."""
+    size: int = buf[pos]
+    pos += 1
+    if size > 127:
+        size, pos = decode_long_string_size(buf, pos - 1)
+    if size == 0:
+        return None, pos
+    end = pos + size - 1
+    return str(buf[pos:end], "utf-8"), end
+
+
+def read_compact_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
+    """A byte field of flexible versions that cannot be null, and where it ends; the end may be beyond the buffer's."""
+    size: int = buf[pos]
+    pos += 1
+    if size > 127:
+        size, pos = decode_long_size(buf, pos - 1)
+    if size == 0:
+        raise MalformedMessage("a byte field is null that must not be")
+    end = pos + size - 1
+    return bytes(buf[pos:end]), end
+
+
 def decode_long_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
     count, pos = decode_long_size(buf, pos)
     if count > TAGGED_FIELDS_MAX:
@@ -170,6 +202,20 @@ def append_compact_string(out: bytearray, text: str | None) -> None:
     else:
         out += encode_long_string_size(size)
     out += raw
+
+
+def append_compact_bytes(out: bytearray, field: bytes) -> None:
+    """A byte field as in flexible versions."""
+    append_compact_count(out, len(field))
+    out += field
+
+
+def append_compact_count(out: bytearray, count: int) -> None:
+    """The size of an array or a byte field as in flexible versions."""
+    if count < 127:
+        out.append(count + 1)
+    else:
+        out += encode_long_size(count + 1)
 
 
 def append_node_endpoints(out: bytearray, endpoints: Sequence[NodeEndpoint]) -> None:

@@ -99,15 +99,19 @@ class Caller:
     async def call(self, request: Message, version: int) -> Any:
         api_key = request.API_KEY
         assert api_key is not None
-        decoded, _ = type(request).decode(request.encode(version), 0, version)
+        handler = import_module(f"tidelog.api.handlers.{HANDLERS[api_key]}")
+        if hasattr(handler, "decode_request"):
+            decoded = handler.decode_request(request.encode(version), 0, version)
+        else:
+            decoded, _ = type(request).decode(request.encode(version), 0, version)
         context = RequestContext(
             cast(Any, self.services), api_key, version, 1, "client", "10.0.0.1", "PLAINTEXT", cast(Any, None)
         )
-        response = import_module(f"tidelog.api.handlers.{HANDLERS[api_key]}").handle(context, decoded)
+        response = handler.handle(context, decoded)
         if asyncio.iscoroutine(response):
             async with asyncio.timeout(5):
                 response = await response
-        encoded = response.encode(version)
+        encoded = response if isinstance(response, bytes) else response.encode(version)
         answer, end = response_class(api_key).decode(encoded, 0, version)
         assert end == len(encoded)
         return answer

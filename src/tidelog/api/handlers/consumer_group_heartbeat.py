@@ -3,29 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidelog.api.context import RequestContext
 from tidelog.groups.coordinator import fresh_member_suffix
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, HeartbeatReply
 from tidelog.model.errors import BrokerError
 from tidelog.protocol.generated.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    ConsumerGroupHeartbeatResponseTopicPartitions,
 )
+from tidelog.protocol.hot_groups import decode_consumer_heartbeat as decode_request
+from tidelog.protocol.hot_groups import encode_consumer_heartbeat_response
+
+if TYPE_CHECKING:
+    from tidelog.protocol.hot_groups import QuietHeartbeat
+
+__all__ = ["decode_request", "handle"]
 
 FIRST_VERSION_WITH_MEMBERS_OWN_ID = 1
+_new_tuple = tuple.__new__
+"""Half the cost of a named tuple's own constructor."""
+
+Response = ConsumerGroupHeartbeatResponse | bytes
 
 
 def handle(
-    context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
+    context: RequestContext, request: QuietHeartbeat | ConsumerGroupHeartbeatRequest
+) -> Response | Coroutine[Any, Any, Response]:
+    beat = _quiet(context, request) if isinstance(request, tuple) else _beat(context, request)
+    try:
+        reply, commit = context.services.groups.consumer_heartbeat(beat)
+    except BrokerError as error:
+        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    if commit is not None:
+        return _answer_when_committed(reply, commit)
+    return _answer(reply)
+
+
+def _quiet(context: RequestContext, request: QuietHeartbeat) -> ConsumerHeartbeat:
+    group_id, member_id, member_epoch = request
+    client_id, client_host = context.client_id or "", f"/{context.peer_host}"
+    fresh_id = "" if member_id else fresh_member_suffix()
+    makes_its_id = context.version >= FIRST_VERSION_WITH_MEMBERS_OWN_ID
+    told = (group_id, member_id, member_epoch, None, None, -1, None, None, None, None)
+    beat: ConsumerHeartbeat = _new_tuple(ConsumerHeartbeat, (*told, client_id, client_host, fresh_id, makes_its_id))
+    return beat
+
+
+def _beat(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
     owned = None
     if request.topic_partitions is not None:
         owned = {topic.topic_id: tuple(topic.partitions) for topic in request.topic_partitions}
-    beat = ConsumerHeartbeat(
+    return ConsumerHeartbeat(
         request.group_id,
         request.member_id,
         request.member_epoch,
@@ -41,16 +71,9 @@ def handle(
         "" if request.member_id else fresh_member_suffix(),
         context.version >= FIRST_VERSION_WITH_MEMBERS_OWN_ID,
     )
-    try:
-        reply, commit = context.services.groups.consumer_heartbeat(beat)
-    except BrokerError as error:
-        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-    if commit is not None:
-        return _answer_when_committed(reply, commit)
-    return _answer(reply)
 
 
-async def _answer_when_committed(reply: HeartbeatReply, commit: Awaitable[None]) -> ConsumerGroupHeartbeatResponse:
+async def _answer_when_committed(reply: HeartbeatReply, commit: Awaitable[None]) -> Response:
     try:
         await commit
     except BrokerError as error:
@@ -58,20 +81,8 @@ async def _answer_when_committed(reply: HeartbeatReply, commit: Awaitable[None])
     return _answer(reply)
 
 
-def _answer(reply: HeartbeatReply) -> ConsumerGroupHeartbeatResponse:
-    if reply.error:
-        return ConsumerGroupHeartbeatResponse(error_code=reply.error)
-    assignment = None
-    if reply.assignment is not None:
-        assignment = Assignment(
-            topic_partitions=[
-                ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=topic_id, partitions=list(partitions))
-                for topic_id, partitions in reply.assignment.items()
-            ]
-        )
-    return ConsumerGroupHeartbeatResponse(
-        member_id=reply.member_id,
-        member_epoch=reply.member_epoch,
-        heartbeat_interval_ms=reply.heartbeat_interval_ms,
-        assignment=assignment,
-    )
+def _answer(reply: HeartbeatReply) -> Response:
+    member_id, member_epoch, interval_ms, assignment, error = reply
+    if error:
+        return ConsumerGroupHeartbeatResponse(error_code=error)
+    return encode_consumer_heartbeat_response(member_id, member_epoch, interval_ms, assignment)

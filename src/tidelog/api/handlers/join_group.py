@@ -3,53 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidelog.api.context import RequestContext
 from tidelog.groups.coordinator import fresh_member_suffix
 from tidelog.groups.core.messages import UNKNOWN_MEMBER_ID, Join, Joined
 from tidelog.model.errors import BrokerError
-from tidelog.protocol.generated.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from tidelog.protocol.hot_groups import JOIN_FLEXIBLE_FROM, encode_join_response
+from tidelog.protocol.hot_groups import decode_join as decode_request
 
+if TYPE_CHECKING:
+    from tidelog.protocol.hot_groups import JoinFields
+
+__all__ = ["decode_request", "handle"]
+
+_new_tuple = tuple.__new__
+"""Half the cost of a named tuple's own constructor."""
 FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
 FIRST_VERSION_WITH_KNOWN_MEMBER_ID = 4
-FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT = 9
 
 
-def handle(
-    context: RequestContext, request: JoinGroupRequest
-) -> JoinGroupResponse | Coroutine[Any, Any, JoinGroupResponse]:
+def handle(context: RequestContext, request: JoinFields) -> bytes | Coroutine[Any, Any, bytes]:
     version = context.version
-    join = Join(
-        request.group_id,
-        request.member_id,
-        request.group_instance_id,
-        request.protocol_type,
-        tuple([(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols]),
-        request.session_timeout_ms,
+    group_id, session_ms, rebalance_ms, member_id, instance_id, protocol_type, protocols = request
+    join: Join = _new_tuple(
+        Join,
         (
-            request.rebalance_timeout_ms
-            if version >= FIRST_VERSION_WITH_REBALANCE_TIMEOUT
-            else request.session_timeout_ms
+            group_id,
+            member_id,
+            instance_id,
+            protocol_type,
+            tuple(protocols),
+            session_ms,
+            rebalance_ms if version >= FIRST_VERSION_WITH_REBALANCE_TIMEOUT else session_ms,
+            context.client_id or "",
+            f"/{context.peer_host}",
+            fresh_member_suffix() if member_id == UNKNOWN_MEMBER_ID else "",
+            version >= FIRST_VERSION_WITH_KNOWN_MEMBER_ID,
+            version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT,
         ),
-        context.client_id or "",
-        f"/{context.peer_host}",
-        fresh_member_suffix() if request.member_id == UNKNOWN_MEMBER_ID else "",
-        version >= FIRST_VERSION_WITH_KNOWN_MEMBER_ID,
-        version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT,
     )
     try:
         joined, later = context.services.groups.join(join)
     except BrokerError as error:
-        return _answer(version, Joined(error.code, request.member_id))
+        return _answer(version, Joined(error.code, member_id))
     if joined is not None:
         return _answer(version, joined)
     assert later is not None
-    return _answer_later(version, request.member_id, later)
+    return _answer_later(version, member_id, later)
 
 
-async def _answer_later(version: int, member_id: str, later: Coroutine[Any, Any, Joined]) -> JoinGroupResponse:
+async def _answer_later(version: int, member_id: str, later: Coroutine[Any, Any, Joined]) -> bytes:
     try:
         joined = await later
     except BrokerError as error:
@@ -57,17 +62,24 @@ async def _answer_later(version: int, member_id: str, later: Coroutine[Any, Any,
     return _answer(version, joined)
 
 
-def _answer(version: int, joined: Joined) -> JoinGroupResponse:
+def _answer(version: int, joined: Joined) -> bytes:
+    error, member_id, generation, protocol_type, protocol, leader, members, skips = joined
+    if version >= JOIN_FLEXIBLE_FROM:
+        return encode_join_response(
+            version, error, generation, protocol_type, protocol, leader, member_id, skips, members
+        )
+    from tidelog.protocol.generated.join_group import JoinGroupResponse, JoinGroupResponseMember
+
     return JoinGroupResponse(
-        error_code=joined.error,
-        generation_id=joined.generation,
-        protocol_type=joined.protocol_type,
-        protocol_name=(joined.protocol if version >= FIRST_VERSION_WITH_NULL_PROTOCOL else joined.protocol or ""),
-        leader=joined.leader,
-        skip_assignment=joined.skip_assignment,
-        member_id=joined.member_id,
+        error_code=error,
+        generation_id=generation,
+        protocol_type=protocol_type,
+        protocol_name=protocol or "",
+        leader=leader,
+        skip_assignment=skips,
+        member_id=member_id,
         members=[
-            JoinGroupResponseMember(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
-            for member_id, instance_id, metadata in joined.members
+            JoinGroupResponseMember(member_id=each, group_instance_id=instance_id, metadata=metadata)
+            for each, instance_id, metadata in members
         ],
-    )
+    ).encode(version)

@@ -6,17 +6,18 @@ Partitions that do not exist are answered here, the others by the coordinator; t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.messages import Commit, OffsetToCommit
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.protocol.generated.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from tidelog.protocol.hot_offset_commit import decode_offset_commit as decode_request
+from tidelog.protocol.hot_offset_commit import encode_offset_commit_response
+
+if TYPE_CHECKING:
+    from tidelog.protocol.hot_offset_commit import CommittedTopic, OffsetCommit, TopicAnswer
+
+__all__ = ["decode_request", "handle"]
 
 _new_tuple = tuple.__new__
 """Half the cost of a named tuple's own constructor."""
@@ -24,33 +25,27 @@ FIRST_VERSION_WITH_MISSING_GROUP = 9
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 
-def handle(
-    context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Coroutine[Any, Any, OffsetCommitResponse]:
-    answer = _Answer(context, request)
-    if not answer.offsets:
-        return OffsetCommitResponse(topics=answer.topics)
-    commit = Commit(
-        request.group_id,
-        request.member_id,
-        request.group_instance_id,
-        request.generation_id_or_member_epoch,
-        answer.offsets,
-        request.retention_time_ms,
-        context.version >= FIRST_VERSION_WITH_MISSING_GROUP,
+def handle(context: RequestContext, request: OffsetCommit) -> bytes | Coroutine[Any, Any, bytes]:
+    group_id, generation, member_id, instance_id, retention_ms, topics = request
+    version = context.version
+    answer = _Answer(context, topics)
+    offsets = answer.offsets
+    if not offsets:
+        return answer.complete(())
+    reports_missing_group = version >= FIRST_VERSION_WITH_MISSING_GROUP
+    commit: Commit = _new_tuple(
+        Commit, (group_id, member_id, instance_id, generation, offsets, retention_ms, reports_missing_group)
     )
     try:
         errors, committed = context.services.groups.commit_offsets(commit)
     except BrokerError as error:
-        return answer.complete([error.code] * len(answer.offsets))
+        return answer.complete([error.code] * len(offsets))
     if committed is None:
         return answer.complete(errors)
     return _answer_when_committed(answer, errors, committed)
 
 
-async def _answer_when_committed(
-    answer: _Answer, errors: Sequence[ErrorCode], committed: Awaitable[None]
-) -> OffsetCommitResponse:
+async def _answer_when_committed(answer: _Answer, errors: Sequence[ErrorCode], committed: Awaitable[None]) -> bytes:
     try:
         await committed
     except BrokerError as error:
@@ -61,48 +56,39 @@ async def _answer_when_committed(
 class _Answer:
     """What the coordinator is asked, and where in the response its codes go."""
 
-    __slots__ = ("_places", "offsets", "topics")
+    __slots__ = ("_places", "_topics", "_version", "offsets")
 
-    def __init__(self, context: RequestContext, request: OffsetCommitRequest) -> None:
-        self.topics: list[OffsetCommitResponseTopic] = []
+    def __init__(self, context: RequestContext, topics: list[CommittedTopic]) -> None:
         self.offsets: list[OffsetToCommit] = []
-        self._places: list[OffsetCommitResponseTopic] = []
+        self._version = context.version
+        self._topics: list[TopicAnswer] = []
+        self._places: list[tuple[int, list[tuple[int, int]]]] = []
+        """The offsets up to this one belong to this topic's answer."""
         image = context.services.metadata.image
         uses_ids = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
-        for asked in request.topics:
-            answered = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
-            self.topics.append(answered)
-            topic = image.topics_by_id.get(asked.topic_id) if uses_ids else image.topics.get(asked.name)
+        offsets, new = self.offsets, _new_tuple
+        for asked_name, asked_id, partitions in topics:
+            answered: list[tuple[int, int]] = []
+            self._topics.append((asked_name, asked_id, answered))
+            topic = image.topics_by_id.get(asked_id) if uses_ids else image.topics.get(asked_name)
             if topic is None:
                 missing = ErrorCode.UNKNOWN_TOPIC_ID if uses_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                answered.partitions = [
-                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=missing)
-                    for partition in asked.partitions
-                ]
+                answered += [(partition[0], int(missing)) for partition in partitions]
                 continue
             name, topic_id, known = topic.name, topic.topic_id, topic.partitions
-            for partition in asked.partitions:
-                index = partition.partition_index
-                if index not in known:
-                    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    answered.partitions.append(OffsetCommitResponsePartition(partition_index=index, error_code=unknown))
-                    continue
-                self._places.append(answered)
-                self.offsets.append(
-                    _new_tuple(
-                        OffsetToCommit,
-                        (
-                            name,
-                            index,
-                            partition.committed_offset,
-                            partition.committed_leader_epoch,
-                            partition.committed_metadata,
-                            topic_id,
-                        ),
-                    )
-                )
+            for index, offset, leader_epoch, metadata in partitions:
+                if index in known:
+                    offsets.append(new(OffsetToCommit, (name, index, offset, leader_epoch, metadata, topic_id)))
+                else:
+                    answered.append((index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+            self._places.append((len(offsets), answered))
 
-    def complete(self, errors: Sequence[ErrorCode]) -> OffsetCommitResponse:
-        for place, offset, error in zip(self._places, self.offsets, errors, strict=True):
-            place.partitions.append(OffsetCommitResponsePartition(partition_index=offset.partition, error_code=error))
-        return OffsetCommitResponse(topics=self.topics)
+    def complete(self, errors: Sequence[ErrorCode]) -> bytes:
+        """With the coordinator's code for each of the offsets it was asked to commit."""
+        at = 0
+        offsets = self.offsets
+        for end, answered in self._places:
+            while at < end:
+                answered.append((offsets[at][1], errors[at]))
+                at += 1
+        return encode_offset_commit_response(self._version, self._topics)

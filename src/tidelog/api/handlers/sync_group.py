@@ -3,55 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.messages import Sync, Synced
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.protocol.generated.sync_group import SyncGroupRequest, SyncGroupResponse
+from tidelog.protocol.hot_groups import SYNC_FLEXIBLE_FROM, encode_sync_response
+from tidelog.protocol.hot_groups import decode_sync as decode_request
+
+if TYPE_CHECKING:
+    from tidelog.protocol.hot_groups import SyncFields
+
+__all__ = ["decode_request", "handle"]
 
 FIRST_VERSION_WITH_PROTOCOL = 5
 
 
-def handle(
-    context: RequestContext, request: SyncGroupRequest
-) -> SyncGroupResponse | Coroutine[Any, Any, SyncGroupResponse]:
-    if context.version >= FIRST_VERSION_WITH_PROTOCOL and (
-        request.protocol_type is None or request.protocol_name is None
-    ):
+def handle(context: RequestContext, request: SyncFields) -> bytes | Coroutine[Any, Any, bytes]:
+    version = context.version
+    group_id, generation, member_id, instance_id, protocol_type, protocol, assignments = request
+    if version >= FIRST_VERSION_WITH_PROTOCOL and (protocol_type is None or protocol is None):
         # From this version on the member says what it believes the group has agreed on.
-        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    sync = Sync(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        generation=request.generation_id,
-        protocol_type=request.protocol_type,
-        protocol=request.protocol_name,
-        assignments=[(a.member_id, bytes(a.assignment)) for a in request.assignments],
-    )
+        return _answer(version, Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    sync = Sync(group_id, member_id, instance_id, generation, protocol_type, protocol, assignments)
     try:
         synced, later = context.services.groups.sync(sync)
     except BrokerError as error:
-        return SyncGroupResponse(error_code=error.code)
+        return _answer(version, Synced(error.code))
     if synced is not None:
-        return _answer(synced)
+        return _answer(version, synced)
     assert later is not None
-    return _answer_later(later)
+    return _answer_later(version, later)
 
 
-async def _answer_later(later: Coroutine[Any, Any, Synced]) -> SyncGroupResponse:
+async def _answer_later(version: int, later: Coroutine[Any, Any, Synced]) -> bytes:
     try:
         synced = await later
     except BrokerError as error:
         synced = Synced(error.code)
-    return _answer(synced)
+    return _answer(version, synced)
 
 
-def _answer(synced: Synced) -> SyncGroupResponse:
-    return SyncGroupResponse(
-        error_code=synced.error,
-        protocol_type=synced.protocol_type,
-        protocol_name=synced.protocol,
-        assignment=synced.assignment,
-    )
+def _answer(version: int, synced: Synced) -> bytes:
+    error, protocol_type, protocol, assignment = synced
+    if version >= SYNC_FLEXIBLE_FROM:
+        return encode_sync_response(version, error, protocol_type, protocol, assignment)
+    from tidelog.protocol.generated.sync_group import SyncGroupResponse
+
+    return SyncGroupResponse(error_code=error, assignment=assignment).encode(version)

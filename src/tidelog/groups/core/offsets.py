@@ -16,8 +16,6 @@ from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID, ZERO_TOPIC_ID
 
 _S = ClassicGroupState
-_new_tuple = tuple.__new__
-"""Half the cost of a named tuple's own constructor."""
 METADATA_BYTES_MAX = 32767
 """What the record's string can hold, whatever `offset.metadata.max.bytes` says."""
 
@@ -35,7 +33,7 @@ class OffsetStore:
         self.pending = PendingOffsets()
 
     def replay(self, record: OffsetCommitRecord, log_offset: int = -1, producer_id: int = NO_PRODUCER_ID) -> None:
-        group_id, topic, partition, committed = record
+        group_id, topic, partition, committed = record.group_id, record.topic, record.partition, record.committed
         if producer_id != NO_PRODUCER_ID:
             self.pending.add(producer_id, record, log_offset)
             return
@@ -125,14 +123,14 @@ def decide_commit(request: Commit, now: Moment, settings: GroupSettings) -> Deci
     decision: Decision[Sequence[ErrorCode]] = Decision(errors)
     records = decision.records
     group_id = request.group_id
-    new, no_error = _new_tuple, ErrorCode.NONE
+    no_error = ErrorCode.NONE
     for topic, partition, offset, leader_epoch, metadata, topic_id in request.offsets:
         text = metadata or ""
         if len(text) > max_length or (len(text) * 4 > METADATA_BYTES_MAX and len(text.encode()) > METADATA_BYTES_MAX):
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
-        committed = new(CommittedOffset, (offset, leader_epoch, text, commit_ms, expire_ms, topic_id))
-        records.append(new(OffsetCommitRecord, (group_id, topic, partition, committed)))
+        committed = CommittedOffset(offset, leader_epoch, text, commit_ms, expire_ms, topic_id)
+        records.append(OffsetCommitRecord(group_id, topic, partition, committed))
         errors.append(no_error)
     return decision
 

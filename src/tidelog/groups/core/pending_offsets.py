@@ -25,7 +25,7 @@ class PendingOffsets:
         return bool(self._by_producer)
 
     def add(self, producer_id: int, record: OffsetCommitRecord, log_offset: int) -> None:
-        key = record[:3]
+        key = record.key
         self._by_producer.setdefault(producer_id, {})[key] = (record, log_offset)
         self._by_key.setdefault(key, set()).add(producer_id)
 
@@ -45,7 +45,7 @@ class PendingOffsets:
         """The transaction has ended: hands over what the producer had pending, in the order of the log."""
         ended = sorted(self._by_producer.get(producer_id, {}).values(), key=lambda entry: entry[1])
         for record, _ in ended:
-            self._forget(producer_id, record[:3])
+            self._forget(producer_id, record.key)
         return ended
 
     def snapshot(self) -> dict[int, dict[Key, tuple[OffsetCommitRecord, int]]]:

@@ -25,22 +25,64 @@ CONSUMER_GROUP_KEYS = frozenset({3, 5, 6, 7, 8, 16})
 VALUE_VERSION_MAX = 4
 
 
-class CommittedOffset(NamedTuple):
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int = -1
-    """From clients of OffsetCommit 2 to 4, which set their own retention; -1 otherwise."""
-    topic_id: bytes = ZERO_TOPIC_ID
+class CommittedOffset:
+    """Compared by its fields; like the record below a class of its own because there is one for every partition."""
+
+    __slots__ = ("commit_timestamp_ms", "expire_timestamp_ms", "leader_epoch", "metadata", "offset", "topic_id")
+
+    def __init__(
+        self,
+        offset: int,
+        leader_epoch: int,
+        metadata: str,
+        commit_timestamp_ms: int,
+        expire_timestamp_ms: int = -1,
+        topic_id: bytes = ZERO_TOPIC_ID,
+    ) -> None:
+        self.offset = offset
+        self.leader_epoch = leader_epoch
+        self.metadata = metadata
+        self.commit_timestamp_ms = commit_timestamp_ms
+        self.expire_timestamp_ms = expire_timestamp_ms
+        """From clients of OffsetCommit 2 to 4, which set their own retention; -1 otherwise."""
+        self.topic_id = topic_id
+
+    def fields(self) -> tuple[int, int, str, int, int, bytes]:
+        times = self.commit_timestamp_ms, self.expire_timestamp_ms
+        return self.offset, self.leader_epoch, self.metadata, times[0], times[1], self.topic_id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommittedOffset) and self.fields() == other.fields()
+
+    def __hash__(self) -> int:
+        return hash(self.fields())
+
+    def __repr__(self) -> str:
+        return f"CommittedOffset{self.fields()!r}"
 
 
-class OffsetCommitRecord(NamedTuple):
-    group_id: str
-    topic: str
-    partition: int
-    committed: CommittedOffset | None
-    """None is a tombstone: the offset is deleted."""
+class OffsetCommitRecord:
+    __slots__ = ("committed", "group_id", "partition", "topic")
+
+    def __init__(self, group_id: str, topic: str, partition: int, committed: CommittedOffset | None) -> None:
+        self.group_id = group_id
+        self.topic = topic
+        self.partition = partition
+        self.committed = committed
+        """None is a tombstone: the offset is deleted."""
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.group_id, self.topic, self.partition
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OffsetCommitRecord) and self.key == other.key and self.committed == other.committed
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"OffsetCommitRecord({self.group_id!r}, {self.topic!r}, {self.partition!r}, {self.committed!r})"
 
 
 class StoredMember(NamedTuple):
@@ -141,9 +183,12 @@ def _offset_key_prefix(group_id: str, topic_name: str) -> bytes:
 
 
 def _encode_offset_value(committed: CommittedOffset) -> bytes:
-    offset, leader_epoch, text, commit_ms, expire_ms, topic_id = committed
-    if not text and expire_ms < 0 and topic_id != ZERO_TOPIC_ID:
-        return _pack_plain_offset(4, offset, leader_epoch, 1, commit_ms, _ONLY_TOPIC_ID, topic_id)
+    text, topic_id = committed.metadata, committed.topic_id
+    if not text and committed.expire_timestamp_ms < 0 and topic_id != ZERO_TOPIC_ID:
+        plain: bytes = _pack_plain_offset(
+            4, committed.offset, committed.leader_epoch, 1, committed.commit_timestamp_ms, _ONLY_TOPIC_ID, topic_id
+        )
+        return plain
     metadata = text.encode()
     if committed.expire_timestamp_ms >= 0:
         head = _OFFSET_V0.pack(1, committed.offset) + _I16.pack(len(metadata))

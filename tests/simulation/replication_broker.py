@@ -5,12 +5,12 @@ world's. What asyncio does in a node (`partitions/replication`) is done by messa
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.simulation.clock import DriftingClock
+from tests.simulation.event_loop import SyncingThread
 from tests.simulation.replication_controller import CONTROLLER, TOPIC, TOPIC_ID
 from tests.simulation.replication_observations import Committed, LogSeen, ReaderTold
 
@@ -55,6 +55,8 @@ class Mutations:
     """What two replicas have counts as committed, whoever they are: in sync, behind or fenced."""
     shrinks_alone: bool = False
     """The leader waits no longer for a replica that lags, without the controller having put it out."""
+    tells_before_sync: bool = False
+    """With `tidelog.flush=ack` a follower fetches on, and so says that it has its log, before that is synced."""
 
 
 class FetchAnswer(NamedTuple):
@@ -84,9 +86,7 @@ class _CommitWait:
 
 
 class SimulatedBroker:
-    def __init__(
-        self, cluster: ReplicationCluster, node_id: int, path: Path, workers: Executor, mutations: Mutations
-    ) -> None:
+    def __init__(self, cluster: ReplicationCluster, node_id: int, path: Path, mutations: Mutations) -> None:
         self.node_id = node_id
         self.is_up = False
         self.epoch = -1
@@ -94,7 +94,7 @@ class SimulatedBroker:
         self._cluster = cluster
         self._world = cluster.world
         self._path = path
-        self._workers = workers
+        self._disk = SyncingThread(cluster.world, cluster.disk_faults)
         self._mutations = mutations
         self._clock = DriftingClock(self._world, 0.05)
         self._incarnation = 0
@@ -125,8 +125,10 @@ class SimulatedBroker:
             for partition in self.table:
                 log = partition.log
                 if loses_unsynced:
-                    log.truncate_to(self._world.random.randint(log.log_start_offset, log.log_end_offset))
+                    kept = log.recovery_point if self._cluster.syncs else log.log_start_offset
+                    log.truncate_to(self._world.random.randint(max(kept, log.log_start_offset), log.log_end_offset))
             self._directory.close(clean=False)
+        self._disk.lose_all()
         self.table = None
         self.epoch = -1
         self._fetching.clear()
@@ -193,7 +195,7 @@ class SimulatedBroker:
             config=config,
             directory=self._directory,
             metrics=NodeMetrics(),
-            workers=self._workers,
+            workers=self._disk,
             replication=self,
             clock_ms=lambda: self._clock.now_ms,
         )
@@ -221,7 +223,7 @@ class SimulatedBroker:
         raise AssertionError("partitions do not move here")
 
     def follower_synced(self, partition: Partition) -> None:
-        raise AssertionError("nothing is synced here")
+        """The next fetch, which comes soon, says so."""
 
     def in_sync_proposed(self, partition: Partition, leader: LeaderState, in_sync: frozenset[int]) -> None:
         self._proposals[partition.index] = (leader, in_sync)
@@ -262,7 +264,8 @@ class SimulatedBroker:
             self._fetching.pop(index, None)
             return
         role, log = partition.role, partition.log
-        if role.leader_id >= 0 and self._world.now_ms >= self._fetching[index]:
+        may_tell = partition.is_synced or self._mutations.tells_before_sync
+        if role.leader_id >= 0 and self._world.now_ms >= self._fetching[index] and may_tell:
             self._fetching[index] = self._world.now_ms + FETCH_TIMEOUT_MS
             last_epoch = -1 if self._mutations.skips_truncation else log.leader_epochs.latest_epoch
             target = FetchTarget(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from pathlib import Path
 
+from tests.simulation.disk import DiskFaults
 from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.replication_broker import Mutations, SimulatedBroker, read_log
 from tests.simulation.replication_controller import CONTROLLER, SESSION_MS, TOPIC, SimulatedController
@@ -19,7 +19,8 @@ SETTLE_MS_MAX = 20_000.0
 
 
 class ReplicationCluster:
-    def __init__(self, world: World, path: Path, workers: Executor, mutations: Mutations) -> None:
+    def __init__(self, world: World, path: Path, mutations: Mutations, syncs: bool | None) -> None:
+        """`syncs`: the topic has `tidelog.flush=ack`; None leaves it to chance."""
         self.world = world
         random = world.random
         self.network = Network(
@@ -30,11 +31,12 @@ class ReplicationCluster:
                 straggler=random.choice((0.0, 0.02, 0.1)),
             ),
         )
-        self.controller = SimulatedController(world)
-        self.brokers = {
-            node_id: SimulatedBroker(self, node_id, path / f"{node_id}", workers, mutations) for node_id in NODES
-        }
         self.min_in_sync = random.choice((1, 2))
+        drawn = random.random() < 0.4
+        self.syncs = drawn if syncs is None else syncs
+        self.disk_faults = DiskFaults(sync_max_ms=random.choice((1.0, 5.0, 30.0)), stall=random.choice((0.0, 0.02)))
+        self.controller = SimulatedController(world)
+        self.brokers = {node_id: SimulatedBroker(self, node_id, path / f"{node_id}", mutations) for node_id in NODES}
 
     def run(self, duration_ms: float) -> None:
         for broker in self.brokers.values():
@@ -44,7 +46,10 @@ class ReplicationCluster:
         )
         if not is_up:
             raise Violation("the brokers never came up")
-        self.controller.create_topic(NODES, PARTITIONS, self.min_in_sync)
+        configs = {"min.insync.replicas": str(self.min_in_sync)}
+        if self.syncs:
+            configs["tidelog.flush"] = "ack"
+        self.controller.create_topic(NODES, PARTITIONS, configs)
         self.producers = [SimulatedProducer(self, number, number % PARTITIONS) for number in range(PRODUCERS)]
         self._schedule_faults()
         self._read()
@@ -67,13 +72,17 @@ class ReplicationCluster:
         random = self.world.random
         node_id = random.choice(NODES)
         broker = self.brokers[node_id]
-        kind = random.choice(("crash", "power", "cut", "cut from the controller", "one way", "move"))
+        kind = random.choice(
+            ("crash", "power", "power everywhere", "cut", "cut from the controller", "one way", "move")
+        )
         pause_ms = random.uniform(100.0, 900.0)
-        if kind in ("crash", "power") and broker.is_up:
-            loses_power = kind == "power" and self._others_are_in_sync(node_id)
-            broker.crash(loses_unsynced=loses_power)
-            self.world.after(random.uniform(20.0, 1500.0), lambda: self._restart(broker))
-            if loses_power:
+        if kind == "power everywhere" and self.syncs:
+            for each in self.brokers.values():
+                self._crash(each, loses_power=True)
+        elif kind in ("crash", "power") and broker.is_up:
+            loses_power = kind == "power" and (self.syncs or self._others_are_in_sync(node_id))
+            self._crash(broker, loses_power=loses_power)
+            if loses_power and not self.syncs:
                 # Until the controller has put it out of the in-sync sets nobody else may leave them: without a sync
                 # before each acknowledgement, what the last one in sync loses is lost.
                 self.network.heal()
@@ -88,6 +97,11 @@ class ReplicationCluster:
             self.network.isolate([node_id], others, one_way=kind == "one way")
             self.world.after(random.uniform(50.0, 1500.0), self.network.heal)
         self.world.after(pause_ms, self._fault)
+
+    def _crash(self, broker: SimulatedBroker, *, loses_power: bool) -> None:
+        if broker.is_up:
+            broker.crash(loses_unsynced=loses_power)
+            self.world.after(self.world.random.uniform(20.0, 1500.0), lambda: self._restart(broker))
 
     def _restart(self, broker: SimulatedBroker) -> None:
         if not broker.is_up:

@@ -5,7 +5,7 @@ It never fails; messages to and from it do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from tests.simulation.world import World
@@ -60,7 +60,7 @@ class SimulatedController:
             self.history.append(builder.finish(self.image.offset + len(decision.records), 0))
         return decision.reply
 
-    def create_topic(self, replicas: Sequence[int], partitions: int, min_in_sync: int) -> None:
+    def create_topic(self, replicas: Sequence[int], partitions: int, configs: Mapping[str, str]) -> None:
         records: list[Message] = [TopicRecord(name=TOPIC, topic_id=TOPIC_ID)]
         for index in range(partitions):
             turned = [*replicas[index % len(replicas) :], *replicas[: index % len(replicas)]]
@@ -69,9 +69,10 @@ class SimulatedController:
                     partition_id=index, topic_id=TOPIC_ID, replicas=turned, isr=turned, leader=turned[0], leader_epoch=0
                 )
             )
-        records.append(
-            ConfigRecord(resource_type=2, resource_name=TOPIC, name="min.insync.replicas", value=str(min_in_sync))
-        )
+        records += [
+            ConfigRecord(resource_type=2, resource_name=TOPIC, name=name, value=value)
+            for name, value in configs.items()
+        ]
         self.decide(lambda _: Decision(records, None))
 
     def move_leadership(self, index: int) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.simulation.checkers.acknowledged_records import AcknowledgedRecordsStay
@@ -12,6 +10,7 @@ from tests.simulation.checkers.epochs_monotonic import EpochsGrow
 from tests.simulation.checkers.no_duplicates import NoRecordTwice
 from tests.simulation.checkers.one_value_per_offset import OneValuePerOffset
 from tests.simulation.checkers.watermark_monotonic import WatermarkNeverMovesBack
+from tests.simulation.event_loop import SimulatedLoop, running_loop
 from tests.simulation.replication_broker import Mutations
 from tests.simulation.replication_cluster import ReplicationCluster
 from tests.simulation.world import World
@@ -25,9 +24,9 @@ class ReplicationSeedFailed(AssertionError):
 
 
 def run_replication_seed(
-    seed: int, *, duration_ms: float = DURATION_MS, mutations: Mutations | None = None
+    seed: int, *, duration_ms: float = DURATION_MS, mutations: Mutations | None = None, syncs: bool | None = None
 ) -> ReplicationCluster:
-    """Raises ReplicationSeedFailed."""
+    """Raises ReplicationSeedFailed. `syncs`: whether the topic has `tidelog.flush=ack`; None leaves it to the seed."""
     world = World(seed)
     world.checkers = [
         AcknowledgedRecordsStay(),
@@ -37,10 +36,9 @@ def run_replication_seed(
         EpochsGrow(),
     ]
 
-    async def run(path: Path) -> ReplicationCluster:
-        # The partition table belongs to an event loop; time and order are the world's all the same.
-        with ThreadPoolExecutor(1) as workers:
-            cluster = ReplicationCluster(world, path, workers, mutations or Mutations())
+    def run(path: Path) -> ReplicationCluster:
+        with running_loop(SimulatedLoop(world)):
+            cluster = ReplicationCluster(world, path, mutations or Mutations(), syncs)
             try:
                 cluster.run(duration_ms)
             finally:
@@ -52,7 +50,7 @@ def run_replication_seed(
     place = FAST_DIRECTORY if FAST_DIRECTORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=place) as directory:
         try:
-            return asyncio.run(run(Path(directory)))
+            return run(Path(directory))
         except Exception as error:
             raise ReplicationSeedFailed(
                 f"replication seed {seed} fails at {world.now_ms:.1f} ms: {type(error).__name__}: {error}\n"

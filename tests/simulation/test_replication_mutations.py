@@ -9,7 +9,7 @@ from tests.simulation.world import Violation
 
 FIRST_SEED = 5
 """One with much loss and many failovers."""
-SEEDS_MAX = 60
+SEEDS_MAX = 30
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,17 @@ SEEDS_MAX = 60
     ids=["acks=all answered early", "truncation skipped", "fenced replicas counted", "in-sync set shrunk alone"],
 )
 def test_a_broken_rule_is_noticed(mutations: Mutations) -> None:
+    check_is_noticed(mutations)
+
+
+def test_a_follower_that_says_what_it_has_not_synced_is_noticed() -> None:
+    check_is_noticed(Mutations(tells_before_sync=True), syncs=True)
+
+
+def check_is_noticed(mutations: Mutations, *, syncs: bool | None = None) -> None:
     for seed in range(FIRST_SEED, FIRST_SEED + SEEDS_MAX):
         try:
-            run_replication_seed(seed, mutations=mutations)
+            run_replication_seed(seed, mutations=mutations, syncs=syncs)
         except ReplicationSeedFailed as failure:
             if not isinstance(failure.__cause__, Violation):
                 raise

@@ -33,3 +33,9 @@ def test_the_seeds_see_what_they_are_for() -> None:
     for happening in ("crashes", "loses power", "cut from", "is fenced", "epoch 3", "refused with"):
         assert any(happening in story for story in stories), happening
     assert all(sum(producer.acknowledged for producer in run.producers) > 20 for run in runs)
+    assert {run.syncs for run in runs} == {True, False}
+
+
+@pytest.mark.parametrize("seed", range(40, 44))
+def test_what_is_synced_before_it_is_acknowledged_survives_the_loss_of_power_everywhere(seed: int) -> None:
+    run_replication_seed(seed, syncs=True)

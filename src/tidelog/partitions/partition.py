@@ -153,7 +153,8 @@ class Partition:
         if self._flushing is not None:
             self._flushing.stop()
         self._flushing = Flushing(self, config, self._executor) if Flushing.is_needed(config) else None
-
+        if not self.is_synced and self._flushing is not None:
+            self._flushing.appended(self.log.now_ms())
         if self._leader is not None and self._leader.min_in_sync_changed(config.min_insync_replicas, self._clock_ms()):
             self._high_watermark_moved()
 
@@ -199,6 +200,9 @@ class Partition:
     def take_role(self) -> None:
         """Does what beginning an epoch asks for beside knowing of it."""
         leader = self._leader
+        if not self.is_synced and self._flushing is not None:
+            # Whatever comes of it, this replica speaks only for what it has synced: a follower fetches on after that.
+            self._flushing.appended(self.log.now_ms())
         if leader is None:
             # Another node leads now, or none: for what is not committed yet this one cannot speak any more.
             self._release_waiters(self._no_leader())
@@ -206,8 +210,6 @@ class Partition:
         if len(leader.replicas) > 1 and self.log.latest_epoch < leader.leader_epoch:
             # Followers ask where earlier epochs ended: that is where this one begins, records or not.
             self.log.assign_epoch(leader.leader_epoch, self.log.log_end_offset)
-        if not self.is_synced and self._flushing is not None:
-            self._flushing.appended(self.log.now_ms())
         self._high_watermark_moved()
         self._wake_followers()
 

@@ -21,10 +21,11 @@ PAUSE_S = 0.004
 DEADLINE_S = 90.0
 
 
-def create_topic(bootstrap: str) -> str:
+def create_topic(bootstrap: str, **configs: str) -> str:
+    """Underscores in the names of settings stand for dots."""
     name = f"load-{os.urandom(4).hex()}"
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    topic = NewTopic(name, PARTITIONS, 3)
+    topic = NewTopic(name, PARTITIONS, 3, config={key.replace("_", "."): value for key, value in configs.items()})
     admin.create_topics([topic], operation_timeout=30, request_timeout=DEADLINE_S)[name].result(DEADLINE_S)
     return name
 

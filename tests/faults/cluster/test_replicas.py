@@ -15,8 +15,8 @@ from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
 
 
-def begun(cluster: LocalCluster) -> tuple[Load, ClusterState]:
-    topic = create_topic(cluster.bootstrap)
+def begun(cluster: LocalCluster, **configs: str) -> tuple[Load, ClusterState]:
+    topic = create_topic(cluster.bootstrap, **configs)
     state = wait_for(cluster.bootstrap, is_whole, "a whole cluster")
     load = Load(cluster.bootstrap, topic)
     load.start()
@@ -46,6 +46,17 @@ def test_a_replica_that_lost_its_logs_copies_them_again(cluster: LocalCluster, c
     for partition in range(PARTITIONS):
         logs = {log_bytes(cluster_data / f"node-{node_id}", load.topic, partition) for node_id in (1, 2, 3)}
         assert len(logs) == 1, "every replica has the same bytes"
+
+
+def test_a_killed_node_of_a_topic_that_syncs_follows_again_though_nothing_is_written(cluster: LocalCluster) -> None:
+    """What it had not been known to have synced is synced before it says that it has it."""
+    load, state = begun(cluster, tidelog_flush="ack")
+    load.stop()
+    victim = next(node_id for node_id in (1, 2, 3) if node_id != state.controller_id)
+    cluster.send_signal(victim, signal.SIGKILL)
+    cluster.start_again(victim)
+    wait_for(cluster.bootstrap, is_whole, "a whole cluster in the end")
+    load.check(cluster.bootstrap)
 
 
 @pytest.mark.long

@@ -184,7 +184,7 @@ class LeaderFetcher:
         now_ms = monotonic_ms()
         wanted: dict[PartitionKey, FetchPosition] = {}
         for key, followed in self._followed.items():
-            if followed.not_before_ms > now_ms or not followed.is_current:
+            if followed.not_before_ms > now_ms or not followed.is_current or not followed.partition.is_synced:
                 continue
             throttle = followed.partition.follower_throttle
             if throttle is not None and not followed.role.is_in_sync and throttle.is_exceeded(now_ms):
@@ -194,8 +194,12 @@ class LeaderFetcher:
         return wanted
 
     async def _wait_for_news(self) -> None:
-        """Until a partition comes, or the first rest is over."""
-        resting = [followed.not_before_ms for followed in self._followed.values() if followed.is_current]
+        """Until a partition comes or is synced, or the first rest is over."""
+        resting = [
+            followed.not_before_ms
+            for followed in self._followed.values()
+            if followed.is_current and followed.partition.is_synced
+        ]
         timeout_s = max(1, min(resting) - monotonic_ms()) / 1000 if resting else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):

@@ -74,6 +74,18 @@ def test_upsert_by_key_and_delete_on_tombstone(
     assert run() == {"a": "3", "d": "1"}
 
 
+@pytest.mark.parametrize("table_format", ["parquet", "delta", "iceberg"])
+def test_a_column_that_changed_its_type_is_named(spark: SparkSession, tmp_path: Path, table_format: str) -> None:
+    path = str(tmp_path / "table")
+    write_table(spark.createDataFrame([("a", 1)], "key STRING, n BIGINT"), path, format=table_format)
+    for other in ("STRING", "STRUCT<x: INT>"):
+        changed = spark.createDataFrame([("b", None)], f"key STRING, n {other}")
+        with pytest.raises(PipelineError, match=f"column n of {path} is bigint, not {other[:6].lower()}") as caught:
+            write_table(changed, path, format=table_format)
+        assert "\n" not in str(caught.value)
+    assert [tuple(row) for row in read_table(spark, path, format=table_format).collect()] == [("a", 1)]
+
+
 def test_a_parquet_commit_that_was_cut_short_is_finished(spark: SparkSession, tmp_path: Path) -> None:
     path, checkpoint = tmp_path / "table", str(tmp_path / "checkpoint")
     df = spark.range(10)

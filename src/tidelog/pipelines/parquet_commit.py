@@ -17,8 +17,11 @@ from tidelog.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 STATE = "_tidelog"
+TABLE_FILE = f"{STATE}/table.json"
+"""How the directory is partitioned, and the columns of all its files."""
 
 
 def append_batch(
@@ -27,7 +30,7 @@ def append_batch(
     """Adds the rows of a batch; False if an earlier run had done so."""
     spark = df.sparkSession
     files = Files(spark, path)
-    _pin_partitioning(files, path, partition_by)
+    _pin_shape(files, path, partition_by, df.schema)
     home = f"{STATE}/{sink_id}"
     progress = files.read_json(f"{home}/progress.json")
     if progress is not None and progress["done"] >= batch:
@@ -51,16 +54,28 @@ def append_batch(
     return not finished_earlier
 
 
-def _pin_partitioning(files: Files, path: str, partition_by: Sequence[str]) -> None:
+def known_columns(spark: SparkSession, path: str) -> StructType | None:
+    """The columns that writers have put into a directory so far; None where none has, or they were not noted."""
+    from pyspark.sql.types import StructType
+
+    known = Files(spark, path).read_json(TABLE_FILE)
+    return StructType.fromJson(known["columns"]) if known is not None and "columns" in known else None
+
+
+def _pin_shape(files: Files, path: str, partition_by: Sequence[str], columns: StructType) -> None:
     """Readers find partitions by folder names and pass over files that lie elsewhere, so all writers must agree."""
-    known = files.read_json(f"{STATE}/table.json")
-    if known is None:
-        files.write(f"{STATE}/table.json", json.dumps({"partition_by": list(partition_by)}))
-    elif known["partition_by"] != list(partition_by):
+    known = files.read_json(TABLE_FILE) or {"partition_by": list(partition_by)}
+    if known["partition_by"] != list(partition_by):
         raise PipelineError(
             f"{path} is partitioned by {', '.join(known['partition_by']) or 'nothing'}, not by"
             f" {', '.join(partition_by) or 'nothing'}: readers would not find the rows"
         )
+    noted = known.get("columns", {"type": "struct", "fields": []})
+    names = {field["name"].lower() for field in noted["fields"]}
+    added = [field.jsonValue() for field in columns.fields if field.name.lower() not in names]
+    if added:
+        columns_now = {**noted, "fields": [*noted["fields"], *added]}
+        files.write(TABLE_FILE, json.dumps({**known, "columns": columns_now}))
 
 
 def _moves(files: Files, staging: str, stem: str) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines import delta_commit, iceberg_commit, parquet_commit
 from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.column_types import check_types
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.triggers import trigger_arguments
 from tidelog.pipelines.upserts import Upsert, check_key
@@ -21,6 +22,7 @@ from tidelog.pipelines.upserts import Upsert, check_key
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.types import StructType
 
 FORMATS = ("parquet", "delta", "iceberg")
 STATE_FILE = "tidelog/table-sink.json"
@@ -93,6 +95,9 @@ def write_table(
     if df.isStreaming and checkpoint is None:
         raise PipelineError(f"a stream into {path} needs checkpoint=, a directory that outlives the query")
     upsert = _upsert(df, key, order_by, delete_when, exclude) if mode == "upsert" else None
+    columns = _columns(df.sparkSession, path, format)
+    if columns is not None:
+        check_types(path, columns, df.drop(*exclude).schema, widens=format != "parquet")
     write = TableBatch(
         path=path,
         format=format,
@@ -132,6 +137,16 @@ def read_table(
     if format == "iceberg":
         return reader.format("iceberg").table(iceberg_commit.table_name(spark, path))
     return reader.format("delta").load(path)
+
+
+def _columns(spark: SparkSession, path: str, name: str) -> StructType | None:
+    """The columns of a table; None if there is none yet."""
+    if name == "parquet":
+        return parquet_commit.known_columns(spark, path)
+    if name == "delta":
+        return read_table(spark, path, format=name).schema if Files(spark, path).names("_delta_log") else None
+    table = iceberg_commit.table_name(spark, path)
+    return spark.table(table).schema if spark.catalog.tableExists(table) else None
 
 
 def _check_format(name: str) -> None:

@@ -46,9 +46,12 @@ def check_zombies(place: Path) -> None:
     assert "committed" not in outcomes, outcomes
 
 
-def die_at_every_worst_moment(spark: SparkSession, pipeline: Pipeline, place: Path, count: int) -> None:
-    output = place / "output"
+def die_at_every_worst_moment(spark: SparkSession, pipeline: Pipeline, place: Path) -> None:
+    output, count = place / "output", 0
     for moment in ("open", "partial", "committed"):
+        # Something new for every query, however far those came before the death of the last run.
+        fill(pipeline.bootstrap, pipeline.source, 300, first=count)
+        count += 300
         run_until_killed(pipeline, output, moment, place / moment)
     finish(spark, pipeline)
     check(pipeline.bootstrap, pipeline.sink, count)
@@ -62,9 +65,8 @@ def test_the_driver_dies_at_the_worst_moments(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     source, sink = make_topic(partitions=3), make_topic(partitions=3)
-    fill(bootstrap, source, 600)
     pipeline = Pipeline(bootstrap=bootstrap, source=source, sink=sink, state=str(tmp_path), per_batch=200)
-    die_at_every_worst_moment(spark, pipeline, tmp_path, 600)
+    die_at_every_worst_moment(spark, pipeline, tmp_path)
 
 
 @pytest.mark.long
@@ -78,9 +80,8 @@ def test_the_same_on_apache_kafka(spark: SparkSession, tmp_path: Path) -> None:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         for future in admin.create_topics([NewTopic(name, 3, 1) for name in ("in", "out")]).values():
             future.result()
-        fill(kafka.bootstrap, "in", 600)
         pipeline = Pipeline(bootstrap=kafka.bootstrap, source="in", sink="out", state=str(tmp_path), per_batch=200)
-        die_at_every_worst_moment(spark, pipeline, tmp_path, 600)
+        die_at_every_worst_moment(spark, pipeline, tmp_path)
 
 
 @pytest.mark.long

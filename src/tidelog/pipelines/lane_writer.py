@@ -23,6 +23,9 @@ LANES_OPEN_MAX = 64
 """Producers kept open in a Python worker; the one used longest ago is closed for a new one."""
 INIT_TIMEOUT_S = 120.0
 MARKER_TIMEOUT_S = 60.0
+MARKER_RETRY_S = 0.1
+_UNSETTLED = (14, 15, 16)
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: librdkafka leaves it to us to ask again."""
 _SILENT = logging.getLogger("tidelog.pipelines.lane_writer")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
@@ -74,10 +77,19 @@ class _Lane:
         self.marker = self._read_marker()
 
     def _read_marker(self) -> int:
-        from confluent_kafka import TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
 
         place = TopicPartition(self.target.topic, self.lane)
-        [committed] = self.consumer.committed([place], timeout=MARKER_TIMEOUT_S)
+        deadline = time.monotonic() + MARKER_TIMEOUT_S
+        while True:
+            try:
+                [committed] = self.consumer.committed([place], timeout=max(1.0, deadline - time.monotonic()))
+                break
+            except KafkaException as error:
+                # A coordinator that was just elected, or whose topic was just made, does not know its groups yet.
+                if error.args[0].code() not in _UNSETTLED or time.monotonic() > deadline:
+                    raise
+                time.sleep(MARKER_RETRY_S)
         if committed.error is not None:
             raise RuntimeError(f"batch marker of {self.target.topic}, lane {self.lane}: {committed.error.str()}")
         return max(0, int(committed.offset))

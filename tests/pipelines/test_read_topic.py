@@ -205,6 +205,11 @@ def test_wrong_arguments_are_one_line(spark: SparkSession, bootstrap: str, make_
         ({"schema": "BIGINT"}, "name the fields"),
         ({"value": "avro", "schema": "{"}, "not JSON"),
         ({"value": "protobuf", "schema": "x"}, "needs message="),
+        ({"value": "protobuf", "schema": "/no/such/file", "message": "m"}, "/no/such/file cannot be read"),
+        (
+            {"value": "protobuf", "schema": __file__, "message": "m"},
+            "make it with packages=.'org.apache.spark:spark-pro",
+        ),
         ({"value": "registry-avro"}, "needs registry="),
         ({"bootstrap": "127.0.0.1:1"}, "no broker answers at 127.0.0.1:1"),
     ]

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from tidelog.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 FORMATS = ("bytes", "text", "json", "csv", "avro", "protobuf", "registry-avro")
 PARSED = "__tidelog_parsed"
 """The column that holds what was parsed, until value and reason are taken from it."""
+PROTOBUF_PACKAGE = "org.apache.spark:spark-protobuf_2.13:4.1.3"
+"""Spark's Protobuf functions: a jar of their own, which a session has when it is asked for."""
 _CORRUPT = "__tidelog_corrupt"
 _READ = "__tidelog_read"
 _WRAPPED = "value"
@@ -34,6 +36,19 @@ class Decoded:
     value: Column
     reason: Column | None
     """Null where the record is fine; None for a format that takes any bytes."""
+
+
+def with_parsed(df: DataFrame, decoded: Decoded) -> DataFrame:
+    """The frame with the column PARSED; PipelineError when Spark cannot parse such a format at all."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return df.withColumn(PARSED, decoded.parsed)
+    except AnalysisException as error:
+        text = str(error).strip().partition("\n")[0]
+        if "PROTOBUF_NOT_LOADED" in text:
+            text = f"Spark's Protobuf functions are not in this session; make it with packages=('{PROTOBUF_PACKAGE}',)"
+        raise PipelineError(text) from None
 
 
 def check_format(name: str, role: str) -> None:
@@ -117,7 +132,8 @@ def decode_registry_avro(data: Column, writers: dict[int, str], reader: str, sub
     from pyspark.sql import functions as F  # noqa: N812
 
     wanted = parse_avro_schema(reader)
-    identity = F.conv(F.hex(F.substring(data, 2, 4)), 16, 10).cast("bigint")
+    is_framed = (F.length(data) >= 5) & (F.hex(F.substring(data, 1, 1)) == "00")
+    identity = F.when(is_framed, F.conv(F.hex(F.substring(data, 2, 4)), 16, 10).cast("bigint"))
     payload = F.substring(data, 6, 2**31 - 1)
     parsed: Any = None
     for known, writer in sorted(writers.items()):
@@ -125,7 +141,7 @@ def decode_registry_avro(data: Column, writers: dict[int, str], reader: str, sub
         parsed = F.when(identity == known, read) if parsed is None else parsed.when(identity == known, read)
     newer = f"schema id %d is newer than the versions of {subject} known when the query was started: restart it"
     cause = (
-        F.when((F.length(data) < 5) | (F.hex(F.substring(data, 1, 1)) != "00"), "not framed for a schema registry")
+        F.when(~is_framed, "not framed for a schema registry")
         .when(identity > max(writers), F.raise_error(F.format_string(newer, identity)).cast("string"))
         .when(~identity.isin(*writers), F.format_string(f"schema id %d is not one of subject {subject}", identity))
         .otherwise(f"not Avro of the schema {_name(wanted)}")

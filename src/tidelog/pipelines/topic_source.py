@@ -155,7 +155,7 @@ def _parse(df: DataFrame, key: str, encoding: _Encoding, topics: Sequence[str]) 
     reasons = [reason for reason in (value_reason, key_reason) if reason is not None]
     rest = [F.col(name) for name in _COLUMNS if name not in ("key", "value")]
     columns = [keys.alias("key"), values.value.alias("value"), *rest]
-    staged = df.withColumn(formats.PARSED, values.parsed)
+    staged = formats.with_parsed(df, values)
     if not reasons:
         return staged.select(*columns), False
     raw = [F.col("key").alias(f"{_RAW}key"), F.col("value").alias(f"{_RAW}value")]

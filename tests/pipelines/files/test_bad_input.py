@@ -136,7 +136,9 @@ def test_a_truncated_topic_stops_the_query_unless_allowed(bench: Bench, write_fi
     assert sorted(row[0] for row in bench.rows) == [15, 16, 17, 18, 19]
 
 
-def test_a_topic_that_is_deleted_under_a_running_query_stops_it(bench: Bench, write_file: WriteFile) -> None:
+def test_a_topic_that_is_deleted_under_a_running_query_stops_it(
+    bench: Bench, write_file: WriteFile, tmp_path: Path
+) -> None:
     topic = bench.topic(partitions=1)
     bench.put(topic, *({"id": number, "amount": 1.0} for number in range(10)))
     text = CONSOLE.format(topic=topic, extra="") + "trigger: 100ms\nrestart: {attempts: 2, delay: 10ms}\n"
@@ -148,9 +150,31 @@ def test_a_topic_that_is_deleted_under_a_running_query_stops_it(bench: Bench, wr
     run = bench.run_until(
         write_file(text),
         (lambda statuses: statuses[0].rows_in == 10, delete),
-        (lambda statuses: statuses[0].state in ("failed", "waiting"), nothing),
+        (lambda statuses: statuses[0].state == "failed", nothing),
     )
-    assert topic in run.statuses[0].error or "this topic-partition" in run.statuses[0].error
+    assert run.statuses[0].error.startswith(f"{tmp_path}/pipeline.yaml line 13: sink eyes: ")
+    assert topic in run.statuses[0].error
+    assert "the query stands still so that nobody overlooks it" in run.statuses[0].error
+
+
+def test_a_topic_that_is_truncated_under_a_running_query_stops_it(bench: Bench, write_file: WriteFile) -> None:
+    topic = bench.topic(partitions=1)
+    bench.put(topic, *({"id": number, "amount": 1.0} for number in range(10)))
+    text = CONSOLE.format(topic=topic, extra="records-per-batch: 10") + "trigger: 3s\nrestart: {attempts: 0}\n"
+    admin = AdminClient({"bootstrap.servers": bench.bootstrap})
+
+    def truncate() -> None:
+        """Between two batches: what comes is gone before it was read."""
+        bench.put(topic, *({"id": number, "amount": 1.0} for number in range(10, 60)))
+        admin.delete_records([TopicPartition(topic, 0, 55)])[TopicPartition(topic, 0)].result()
+
+    run = bench.run_until(
+        write_file(text),
+        (lambda statuses: statuses[0].rows_in == 10, truncate),
+        (lambda statuses: statuses[0].state == "failed", nothing),
+    )
+    assert f"{topic}-0" in run.statuses[0].error
+    assert "`on-data-loss: continue` in the source goes on with what is left" in run.statuses[0].error
 
 
 def test_a_changed_pipeline_is_refused_before_data_is_touched(bench: Bench, write_file: WriteFile) -> None:

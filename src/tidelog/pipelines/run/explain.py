@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.run.restarts import Failure
-from tidelog.pipelines.spec.model import FilesSource, Pipeline, Relation, Sink, SqlStep, TopicSource
+from tidelog.pipelines.spec.graph import upstream
+from tidelog.pipelines.spec.model import FilesSource, Pipeline, Relation, Sink, SqlStep, TopicSink, TopicSource
 
 RULE_MARK = "TIDELOG-RULE|"
 """Opens the message of the error that a row raises when it does not meet a rule that must be met."""
@@ -134,7 +135,7 @@ def explain_query_failure(pipeline: Pipeline, sink: Sink, error: BaseException, 
         reason = f"no broker answers at {bootstrap}; nothing was lost, reading goes on when it is back"
         return Failure(text=f"{place}: {reason}", kind="unreachable")
     if _LOST_TOPIC.search(text) or _LOST_DATA.search(text):
-        return Failure(text=f"{place}: {_explain_loss(text)}", kind="fatal")
+        return Failure(text=f"{place}: {_explain_loss(text, _topics(pipeline, sink))}", kind="fatal")
     parse = _PARSE.search(text)
     if parse:
         return Failure(text=f"{place}: {first_line(parse[1])}", kind="fatal")
@@ -165,10 +166,19 @@ def _explain_rule(pipeline: Pipeline, relation_name: str, rule_name: str, row: s
     return f"{place_of(pipeline, rule.line)}: rule {rule.name} ({rule.expect}) is not met by {shown}; {advice}"
 
 
-def _explain_loss(text: str) -> str:
+def _topics(pipeline: Pipeline, sink: Sink) -> list[str]:
+    """The topics that the query of a sink reads and writes."""
+    parts = [pipeline.relation(name) for name in upstream(pipeline, sink.input)]
+    read = [topic for part in parts if isinstance(part, TopicSource) for topic in part.topics]
+    return [*read, sink.topic] if isinstance(sink, TopicSink) else read
+
+
+def _explain_loss(text: str, topics: Sequence[str]) -> str:
     reason = _LOSS_REASON.search(text)
     pattern = _LOST_DATA if _LOST_DATA.search(text) else _LOST_TOPIC
     what = reason[1] if reason else first_line(_line_with(text, pattern))
+    if not any(topic in what for topic in topics):
+        what = f"topic {' or '.join(topics)}: {what}"
     advice = (
         "records were deleted before they were read (or the topic is gone); the query stands still so that nobody "
         "overlooks it; `on-data-loss: continue` in the source goes on with what is left"

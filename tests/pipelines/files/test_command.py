@@ -78,6 +78,7 @@ def test_run_status_metrics_and_stop(bench: Bench, write_file: Callable[[str], P
     assert (status["running"], status["queries"][0]["rows_in"]) == (True, 10)
     assert (stopped.returncode, stopped.stdout) == (0, "watched has ended\n")
     assert process.returncode == 0, errors
+    assert "incubator" not in errors
     end = json.loads(rest.splitlines()[-1])
     assert (end["event"], end["ok"], end["queries"][0]["state"]) == ("end", True, "stopped")
     assert sorted(value["id"] for value in bench.values(target)) == list(range(10))
@@ -99,6 +100,37 @@ def test_errors_are_one_line(bench: Bench, write_file: Callable[[str], Path], tm
     assert done.stderr.startswith(f"tidelog: {path} line 1: source a: topic gone does not exist")
     assert done.stderr.count("\n") == 1
     assert tidelog("pipeline", "status", str(path), cwd=tmp_path).stderr.startswith("tidelog: pipeline never ran")
+
+
+def test_a_java_that_is_missing_or_too_old_is_one_line(
+    bench: Bench, write_file: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_file(
+        f"sources: {{a: {{topic: {bench.topic()}, value: bytes}}}}\nsinks: {{s: {{from: a, console: true}}}}\n"
+    )
+    program = tmp_path / "jdk" / "bin" / "java"
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    expected = f"tidelog: JAVA_HOME={tmp_path}/jdk has no bin/java; Spark needs Java 17 or newer: "
+    for script in ("", "#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n"):
+        if script:
+            program.parent.mkdir(parents=True)
+            program.write_text(script)
+            program.chmod(0o755)
+            expected = f"tidelog: {program} is Java 11; Spark needs Java 17 or newer: "
+        done = tidelog("pipeline", "run", str(path), "-b", bench.bootstrap, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(expected)
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_jvm_that_does_not_start_is_one_line(bench: Bench, write_file: Callable[[str], Path], tmp_path: Path) -> None:
+    text = f"sources: {{a: {{topic: {bench.topic()}, value: bytes}}}}\nsinks: {{s: {{from: a, console: true}}}}\n"
+    path = write_file(text + "spark: {spark.driver.memory: 99999999g}\n")
+    done = tidelog("pipeline", "run", str(path), "-b", bench.bootstrap, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("tidelog: Spark's JVM ended at its start: ")
+    assert "JAVA_GATEWAY_EXITED" not in done.stderr, "the JVM's own words are missing"
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.usefixtures("requirements")

@@ -9,7 +9,8 @@ import json
 import sys
 from typing import Any
 
-from tidelog.pipelines import read_table, read_topic, session, write_table, write_topic
+from tidelog.pipelines import PipelineError, read_table, read_topic, session, write_table, write_topic
+from tidelog.pipelines.jobs.compact import compact
 
 
 def finish(queries: list[Any]) -> None:
@@ -43,6 +44,10 @@ def main(bootstrap: str, server: str, source: str, sink: str, place: str) -> Non
         checkpoint=f"{place}/batch",
     ).rows
     found["rows"] = sorted(row.id for row in read_table(spark, f"{place}/rows").collect())
+    try:
+        compact(spark, f"{place}/rows")
+    except PipelineError as error:
+        found["compact"] = str(error)
     spark.stop()
     print(json.dumps(found))
 

@@ -26,6 +26,8 @@ SMALL = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.cores.max": "2",
+    # Otherwise a task waits seconds for the executor that read its partition last.
+    "spark.locality.wait": "0",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
 }

@@ -57,24 +57,37 @@ def connect_server(directory: Path) -> Iterator[str]:
         kill(process)
 
 
+def python(*arguments: str) -> str:
+    """The last line that a client printed."""
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT_S
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return done.stdout.splitlines()[-1]
+
+
 @pytest.mark.timeout(900)
 def test_topics_and_tables_over_spark_connect(
     requirements: None, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    source, sink = make_topic(partitions=2), make_topic(partitions=3)
+    source, sink, piped = make_topic(partitions=2), make_topic(partitions=3), make_topic()
     values = [json.dumps({"id": number}).encode() for number in range(100)]
     produce(bootstrap, source, [Record(key=b"k%d" % (n % 7), value=value) for n, value in enumerate(values)])
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(
+        f"sources: {{numbers: {{topic: {source}, schema: id BIGINT}}}}\n"
+        "steps: {even: {sql: SELECT value.id FROM numbers WHERE value.id % 2 = 0}}\n"
+        f"sinks: {{out: {{from: even, topic: {piped}}}}}\n"
+    )
+    command = ["-m", "tidelog.cli.main", "pipeline", "run", str(path), "-b", bootstrap, "--json"]
     with connect_server(tmp_path) as server:
-        done = subprocess.run(
-            [sys.executable, str(HERE / "connect_client.py"), bootstrap, server, source, sink, str(tmp_path)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=RUN_TIMEOUT_S,
-        )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+        found = json.loads(python(str(HERE / "connect_client.py"), bootstrap, server, source, sink, str(tmp_path)))
+        end = json.loads(python(*command, "--master", server))
     everything = list(range(100))
+    assert found.pop("compact").startswith("compact works on parquet files through Spark's JVM")
     assert found == {"kind": "pyspark.sql.connect.session", "read": everything, "rows": everything, "batch": 5}
     written = [json.loads(record.value or b"") for record in read_all(bootstrap, sink)]
     assert sorted(value["id"] for value in written if isinstance(value, dict)) == everything
+    query = end["queries"][0]
+    assert (end["ok"], query["state"], query["rows_in"], query["rows_out"]) == (True, "done", 100, 50)
+    assert sorted(json.loads(record.value or b"")["id"] for record in read_all(bootstrap, piped)) == everything[::2]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.jobs.archive import OWN_DIRECTORY
 from tidelog.pipelines.jobs.table_formats import table_format
 
@@ -38,6 +39,8 @@ class Compacted:
 def compact(spark: SparkSession, path: str, *, target_bytes: int = TARGET_BYTES) -> Compacted:
     """Rewrites files that are smaller than the target, where there are several of them."""
     found = table_format(spark, path)
+    if found != "delta" and not hasattr(spark, "_jsc"):
+        raise PipelineError(f"compact works on {found} files through Spark's JVM: use another master than sc://")
     match found:
         case "delta":
             removed, added = _compact_delta(spark, path, target_bytes)

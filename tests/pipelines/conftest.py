@@ -50,7 +50,7 @@ def requirements() -> None:
     from tidelog.pipelines.jars import jar_paths, pinned_jars
     from tidelog.pipelines.java import find_java
 
-    os.environ["SPARK_SUBMIT_OPTS"] = SHORT_LIVED
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
     try:
         import pyspark  # noqa: F401
     except ImportError:

@@ -12,6 +12,8 @@ from tidelog.groups.core.consumer.records import (
     CurrentRecord,
     GroupEpoch,
     GroupEpochRecord,
+    Subscription,
+    SubscriptionRecord,
     TargetEpoch,
     TargetEpochRecord,
     TargetRecord,
@@ -27,6 +29,8 @@ from tidelog.protocol.generated.consumer_group_current_member_assignment_value i
 from tidelog.protocol.generated.consumer_group_current_member_assignment_value import (
     TopicPartitions as CurrentTopicPartitions,
 )
+from tidelog.protocol.generated.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from tidelog.protocol.generated.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
 from tidelog.protocol.generated.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from tidelog.protocol.generated.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from tidelog.protocol.generated.consumer_group_target_assignment_member_key import (
@@ -75,6 +79,41 @@ def test_epochs(group: str, epoch: int, number: int) -> None:
         6,
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group),
         ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=number),
+    )
+
+
+MAYBE_NAMES = st.none() | NAMES
+SUBSCRIPTIONS = st.builds(
+    Subscription,
+    MAYBE_NAMES,
+    MAYBE_NAMES,
+    NAMES,
+    NAMES,
+    st.lists(NAMES, max_size=200, unique=True).map(lambda topics: tuple(sorted(topics))),
+    MAYBE_NAMES,
+    EPOCHS,
+    MAYBE_NAMES,
+)
+
+
+@given(NAMES, NAMES, SUBSCRIPTIONS)
+def test_subscriptions(group: str, member: str, subscription: Subscription) -> None:
+    """Of members that speak the consumer protocol; those of others go through the generated codec."""
+    check(
+        SubscriptionRecord(group, member, subscription),
+        5,
+        ConsumerGroupMemberMetadataKey(group_id=group, member_id=member),
+        ConsumerGroupMemberMetadataValue(
+            instance_id=subscription.instance_id,
+            rack_id=subscription.rack_id,
+            client_id=subscription.client_id,
+            client_host=subscription.client_host,
+            subscribed_topic_names=list(subscription.topics),
+            subscribed_topic_regex=subscription.pattern,
+            rebalance_timeout_ms=subscription.rebalance_timeout_ms,
+            server_assignor=subscription.assignor,
+            classic_member_metadata=None,
+        ),
     )
 
 

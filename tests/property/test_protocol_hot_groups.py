@@ -73,18 +73,13 @@ def flat_sync(frame: Any, version: int) -> Any:
 
 
 def flat_consumer(frame: Any, version: int) -> Any:
-    return consumer_group_heartbeat.ConsumerGroupHeartbeatRequest.decode(frame, 0, version)[0]
-
-
-def hot_consumer(frame: Any, version: int) -> Any:
-    """A member without news is three fields, which stand for a whole request."""
-    read = decode_consumer_heartbeat(frame, 0, version)
-    if not isinstance(read, tuple):
-        return read
-    group_id, member_id, member_epoch = read
-    return consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
-        group_id=group_id, member_id=member_id, member_epoch=member_epoch
-    )
+    request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest.decode(frame, 0, version)[0]
+    member = (request.group_id, request.member_id, request.member_epoch, request.instance_id, request.rack_id)
+    wanted = (request.subscribed_topic_names, request.subscribed_topic_regex, request.server_assignor)
+    owned = None
+    if request.topic_partitions is not None:
+        owned = {topic.topic_id: tuple(topic.partitions) for topic in request.topic_partitions}
+    return (*member, request.rebalance_timeout_ms, *wanted, owned)
 
 
 READERS: dict[str, tuple[Any, Any]] = {
@@ -92,7 +87,10 @@ READERS: dict[str, tuple[Any, Any]] = {
     "HeartbeatRequest": (lambda frame, version: decode_heartbeat(frame, 0, version), flat_heartbeat),
     "JoinGroupRequest": (lambda frame, version: decode_join(frame, 0, version), flat_join),
     "SyncGroupRequest": (lambda frame, version: decode_sync(frame, 0, version), flat_sync),
-    "ConsumerGroupHeartbeatRequest": (hot_consumer, flat_consumer),
+    "ConsumerGroupHeartbeatRequest": (
+        lambda frame, version: decode_consumer_heartbeat(frame, 0, version),
+        flat_consumer,
+    ),
 }
 
 
@@ -154,11 +152,13 @@ def test_protocol_hot_groups_requests_read_as_generated_in_every_version(name: s
             hot(b"", version)
 
 
-def test_protocol_hot_groups_members_without_news_are_not_decoded_in_full() -> None:
+def test_protocol_hot_groups_members_without_news() -> None:
     request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=7)
     for version in (0, 1):
-        assert decode_consumer_heartbeat(request.encode(version), 0, version) == ("g", "m", 7)
-        assert decode_consumer_heartbeat(b"head" + request.encode(version), 4, version) == ("g", "m", 7)
+        frame = request.encode(version)
+        expected = ("g", "m", 7, None, None, -1, None, None, None, None)
+        assert flat_consumer(frame, version) == decode_consumer_heartbeat(frame, 0, version) == expected
+        assert decode_consumer_heartbeat(b"head" + frame, 4, version) == expected
 
 
 def test_protocol_hot_groups_requests_read_sizes_written_longer_than_need_be() -> None:

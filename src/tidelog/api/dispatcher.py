@@ -37,7 +37,7 @@ _LARGE: Final = frozenset({int(ApiKey.PRODUCE), RAFT_API_KEY})
 
 FrameHandler = Callable[[RequestContext, Buffer, int], Buffers | PendingReply | None]
 MessageHandler = Callable[[RequestContext, Any], Any]
-RequestDecoder = Callable[[bytes | bytearray, int, int], Any]
+RequestDecoder = Callable[[Buffer, int, int], Any]
 
 
 class _Route:
@@ -75,7 +75,7 @@ def _never(request: Any) -> bool:
 def _generated_decoder(api_key: int) -> RequestDecoder:
     """Of an API without a generated class, which takes frames, nothing is ever decoded by it."""
 
-    def decode(frame: bytes | bytearray, position: int, version: int) -> Any:
+    def decode(frame: Buffer, position: int, version: int) -> Any:
         return request_class(api_key).decode(frame, position, version)[0]
 
     return decode
@@ -135,7 +135,7 @@ class Dispatcher:
                 response = forward_or_handle(context, bytes(frame[start:]), route.handle, request)
             else:
                 response = route.handle(context, request)
-            if asyncio.iscoroutine(response):
+            if not isinstance(response, bytes) and asyncio.iscoroutine(response):
                 return self._answer_later(context, response, route, started_s)
             route.duration.observe(perf_counter() - started_s)
             return _encode(context, response)

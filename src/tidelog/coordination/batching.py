@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
+from typing import Final
 
 from tidelog.codec.crc32c import crc32c
 from tidelog.codec.varint import MalformedVarint, decode_varint, encode_varint
@@ -29,12 +30,12 @@ from tidelog.records.record import iterate_records
 KeyValue = tuple[int, bytes | None, bytes | None]
 """Offset, key, value."""
 
-_FRONT = Struct(">qiibI")
-_BACK = Struct(">hiqqqhii")
-_unpack_header = Struct(">qiibIhiqqqhii").unpack_from
-_SMALL_VARINTS = tuple(encode_varint(value) for value in range(256))
+_FRONT: Final = Struct(">qiibI")
+_BACK: Final = Struct(">hiqqqhii")
+_unpack_header: Final = Struct(">qiibIhiqqqhii").unpack_from
+_SMALL_VARINTS: Final = tuple(encode_varint(value) for value in range(256))
 """Nearly all that are written: calling the encoder costs more than the rest of a record."""
-_SPECIAL = COMPRESSION_MASK | CONTROL_MASK | TRANSACTIONAL_MASK
+_SPECIAL: Final = COMPRESSION_MASK | CONTROL_MASK | TRANSACTIONAL_MASK
 
 
 def encode_batch(

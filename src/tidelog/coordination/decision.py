@@ -7,13 +7,13 @@ remembers only in `replay`. Time is an argument and comes as a Moment.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 R = TypeVar("R")
-_NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+_NO_PRODUCER: Final = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class Moment:

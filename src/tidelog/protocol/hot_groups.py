@@ -10,11 +10,12 @@ from struct import Struct as Format
 from struct import error as struct_error
 from typing import TYPE_CHECKING, Final
 
-from tidelog.protocol.errors import MalformedMessage
+from tidelog.protocol.errors import MalformedMessage, UnsupportedVersion
 from tidelog.protocol.wire import (
     append_compact_bytes,
     append_compact_count,
     append_compact_string,
+    decode_int32_array,
     decode_long_size,
     read_compact_bytes,
     read_compact_string,
@@ -25,13 +26,24 @@ from tidelog.protocol.wire import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tidelog.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from tidelog.protocol.wire import Buffer
 
     HeartbeatFields = tuple[str, int, str, str | None]
     """Group, generation, member, instance."""
-    QuietHeartbeat = tuple[str, str, int]
-    """Group, member, member epoch: a member of a consumer group has nothing new to tell."""
+    ConsumerFields = tuple[
+        str,
+        str,
+        int,
+        str | None,
+        str | None,
+        int,
+        list[str] | None,
+        str | None,
+        str | None,
+        dict[bytes, tuple[int, ...]] | None,
+    ]
+    """Group, member, member epoch, instance, rack, rebalance timeout in milliseconds, topics, pattern, assignor, owned
+    partitions by topic id."""
     JoinFields = tuple[str, int, int, str, str | None, str, list[tuple[str, bytes]]]
     """Group, session and rebalance timeout in milliseconds, member, instance, protocol type, (protocol, metadata)."""
     SyncFields = tuple[str, int, str, str | None, str | None, str | None, list[tuple[str, bytes]]]
@@ -44,7 +56,9 @@ JOIN_TYPE_FROM: Final = 7
 JOIN_SKIP_FROM: Final = 9
 SYNC_FLEXIBLE_FROM: Final = 4
 SYNC_PROTOCOL_FROM: Final = 5
+CONSUMER_PATTERN_FROM: Final = 1
 _PAIR_BYTES_MIN: Final = 3
+_TOPIC_BYTES_MIN: Final = 18
 
 _QUIET: Final = (b"\0\0\xff\xff\xff\xff\0\0\0\0", b"\0\0\xff\xff\xff\xff\0\0\0\0\0")
 """By version, all that follows the epoch of a member without news: nulls, no timeout, no tags."""
@@ -85,20 +99,73 @@ def encode_heartbeat_response(version: int, error_code: int) -> bytes:
     return HeartbeatResponse(error_code=error_code).encode(version)
 
 
-def decode_consumer_heartbeat(frame: Buffer, pos: int, version: int) -> QuietHeartbeat | ConsumerGroupHeartbeatRequest:
-    """The three fields of a member without news, or the whole request of one that has some."""
-    if 0 <= version < len(_QUIET) and frame[-len(_QUIET[version]) :] == _QUIET[version]:
-        try:
-            group_id, end = read_compact_string(frame, pos)
-            member_id, end = read_compact_string(frame, end)
-            if end + 4 + len(_QUIET[version]) == len(frame):
-                epoch: int = _unpack_i(frame, end)[0]
-                return group_id, member_id, epoch
-        except (IndexError, struct_error, UnicodeDecodeError) as error:
-            raise MalformedMessage(f"ConsumerGroupHeartbeatRequest version {version}: {error}") from None
-    from tidelog.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+def decode_consumer_heartbeat(frame: Buffer, pos: int, version: int) -> ConsumerFields:
+    if not 0 <= version < len(_QUIET):
+        raise UnsupportedVersion("ConsumerGroupHeartbeatRequest", version)
+    limit = len(frame)
+    try:
+        group_id, pos = read_compact_string(frame, pos)
+        member_id, pos = read_compact_string(frame, pos)
+        epoch: int = _unpack_i(frame, pos)[0]
+        pos += 4
+        if frame[pos:] == _QUIET[version]:
+            return group_id, member_id, epoch, None, None, -1, None, None, None, None
+        instance_id, pos = read_nullable_compact_string(frame, pos)
+        rack_id, pos = read_nullable_compact_string(frame, pos)
+        rebalance_ms: int = _unpack_i(frame, pos)[0]
+        topics, pos = _read_names(frame, pos + 4, limit)
+        pattern: str | None = None
+        if version >= CONSUMER_PATTERN_FROM:
+            pattern, pos = read_nullable_compact_string(frame, pos)
+        assignor, pos = read_nullable_compact_string(frame, pos)
+        owned, pos = _read_topic_partitions(frame, pos, limit)
+        _skip_to_end(frame, pos)
+    except (IndexError, struct_error, UnicodeDecodeError) as error:
+        raise MalformedMessage(f"ConsumerGroupHeartbeatRequest version {version}: {error}") from None
+    return group_id, member_id, epoch, instance_id, rack_id, rebalance_ms, topics, pattern, assignor, owned
 
-    return ConsumerGroupHeartbeatRequest.decode(frame, pos, version)[0]
+
+def _read_names(frame: Buffer, pos: int, limit: int) -> tuple[list[str] | None, int]:
+    """An array of strings, or null."""
+    count: int = frame[pos]
+    pos += 1
+    if count > 127:
+        count, pos = decode_long_size(frame, pos - 1)
+    if count == 0:
+        return None, pos
+    if count - 1 > limit - pos:
+        raise MalformedMessage("an array has more elements than bytes")
+    names: list[str] = []
+    for _ in range(count - 1):
+        name, pos = read_compact_string(frame, pos)
+        names.append(name)
+    return names, pos
+
+
+def _read_topic_partitions(frame: Buffer, pos: int, limit: int) -> tuple[dict[bytes, tuple[int, ...]] | None, int]:
+    """Partitions by topic id, or null; of a topic that is named twice the last."""
+    count: int = frame[pos]
+    pos += 1
+    if count > 127:
+        count, pos = decode_long_size(frame, pos - 1)
+    if count == 0:
+        return None, pos
+    if (count - 1) * _TOPIC_BYTES_MIN > limit - pos:
+        raise MalformedMessage("an array has more elements than bytes")
+    owned: dict[bytes, tuple[int, ...]] = {}
+    for _ in range(count - 1):
+        topic_id = bytes(frame[pos : pos + 16])
+        size: int = frame[pos + 16]
+        pos += 17
+        if size > 127:
+            size, pos = decode_long_size(frame, pos - 1)
+        if size == 0:
+            raise MalformedMessage("an array is null that must not be")
+        owned[topic_id] = tuple(decode_int32_array(frame, pos, limit, size - 1))
+        pos += 4 * (size - 1) + 1
+        if frame[pos - 1]:
+            pos = skip_tags(frame, pos, limit)
+    return owned, pos
 
 
 def encode_consumer_heartbeat_response(

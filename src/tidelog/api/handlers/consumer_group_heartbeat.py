@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.api.context import RequestContext
 from tidelog.groups.coordinator import fresh_member_suffix
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, HeartbeatReply
 from tidelog.model.errors import BrokerError
-from tidelog.protocol.generated.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from tidelog.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tidelog.protocol.hot_groups import decode_consumer_heartbeat as decode_request
 from tidelog.protocol.hot_groups import encode_consumer_heartbeat_response
 
 if TYPE_CHECKING:
-    from tidelog.protocol.hot_groups import QuietHeartbeat
+    from tidelog.protocol.hot_groups import ConsumerFields
 
 __all__ = ["decode_request", "handle"]
 
-FIRST_VERSION_WITH_MEMBERS_OWN_ID = 1
-_new_tuple = tuple.__new__
+FIRST_VERSION_WITH_MEMBERS_OWN_ID: Final = 1
+_new_tuple: Final = tuple.__new__
 """Half the cost of a named tuple's own constructor."""
 
 Response = ConsumerGroupHeartbeatResponse | bytes
 
 
-def handle(
-    context: RequestContext, request: QuietHeartbeat | ConsumerGroupHeartbeatRequest
-) -> Response | Coroutine[Any, Any, Response]:
-    beat = _quiet(context, request) if isinstance(request, tuple) else _beat(context, request)
+def handle(context: RequestContext, request: ConsumerFields) -> Response | Coroutine[Any, Any, Response]:
+    client_id, client_host = context.client_id or "", f"/{context.peer_host}"
+    fresh_id = "" if request[1] else fresh_member_suffix()
+    makes_its_id = context.version >= FIRST_VERSION_WITH_MEMBERS_OWN_ID
+    beat: ConsumerHeartbeat = _new_tuple(ConsumerHeartbeat, (*request, client_id, client_host, fresh_id, makes_its_id))
     try:
         reply, commit = context.services.groups.consumer_heartbeat(beat)
     except BrokerError as error:
@@ -39,38 +37,6 @@ def handle(
     if commit is not None:
         return _answer_when_committed(reply, commit)
     return _answer(reply)
-
-
-def _quiet(context: RequestContext, request: QuietHeartbeat) -> ConsumerHeartbeat:
-    group_id, member_id, member_epoch = request
-    client_id, client_host = context.client_id or "", f"/{context.peer_host}"
-    fresh_id = "" if member_id else fresh_member_suffix()
-    makes_its_id = context.version >= FIRST_VERSION_WITH_MEMBERS_OWN_ID
-    told = (group_id, member_id, member_epoch, None, None, -1, None, None, None, None)
-    beat: ConsumerHeartbeat = _new_tuple(ConsumerHeartbeat, (*told, client_id, client_host, fresh_id, makes_its_id))
-    return beat
-
-
-def _beat(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
-    owned = None
-    if request.topic_partitions is not None:
-        owned = {topic.topic_id: tuple(topic.partitions) for topic in request.topic_partitions}
-    return ConsumerHeartbeat(
-        request.group_id,
-        request.member_id,
-        request.member_epoch,
-        request.instance_id,
-        request.rack_id,
-        request.rebalance_timeout_ms,
-        request.subscribed_topic_names,
-        request.subscribed_topic_regex,
-        request.server_assignor,
-        owned,
-        context.client_id or "",
-        f"/{context.peer_host}",
-        "" if request.member_id else fresh_member_suffix(),
-        context.version >= FIRST_VERSION_WITH_MEMBERS_OWN_ID,
-    )
 
 
 async def _answer_when_committed(reply: HeartbeatReply, commit: Awaitable[None]) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.messages import Heartbeat
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_request", "handle"]
 
-_new_tuple = tuple.__new__
+_new_tuple: Final = tuple.__new__
 """Half the cost of a named tuple's own constructor."""
 
 

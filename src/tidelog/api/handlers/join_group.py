@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.api.context import RequestContext
 from tidelog.groups.coordinator import fresh_member_suffix
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_request", "handle"]
 
-_new_tuple = tuple.__new__
+_new_tuple: Final = tuple.__new__
 """Half the cost of a named tuple's own constructor."""
-FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
-FIRST_VERSION_WITH_KNOWN_MEMBER_ID = 4
-FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT = 9
+FIRST_VERSION_WITH_REBALANCE_TIMEOUT: Final = 1
+FIRST_VERSION_WITH_KNOWN_MEMBER_ID: Final = 4
+FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT: Final = 9
 
 
 def handle(context: RequestContext, request: JoinFields) -> bytes | Coroutine[Any, Any, bytes]:

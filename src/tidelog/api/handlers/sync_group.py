@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.messages import Sync, Synced
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_request", "handle"]
 
-FIRST_VERSION_WITH_PROTOCOL = 5
+FIRST_VERSION_WITH_PROTOCOL: Final = 5
 
 
 def handle(context: RequestContext, request: SyncFields) -> bytes | Coroutine[Any, Any, bytes]:

@@ -11,16 +11,17 @@ from collections.abc import Iterable
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
+from typing import Final
 
 from tidelog.groups.core.messages import JoinedMember, Protocols
 from tidelog.groups.core.records import GroupMetadataRecord, StoredGroup, StoredMember
 from tidelog.groups.core.state import TRANSITIONS, ClassicGroupState
 from tidelog.model.errors import ErrorCode
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 _S = ClassicGroupState
-_I16 = Struct(">h")
-_VERSION_AND_COUNT = Struct(">hi")
+_I16: Final = Struct(">h")
+_VERSION_AND_COUNT: Final = Struct(">hi")
 
 
 class Member:

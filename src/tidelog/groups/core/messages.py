@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
 
-UNKNOWN_MEMBER_ID = ""
-NO_GENERATION = -1
+UNKNOWN_MEMBER_ID: Final = ""
+NO_GENERATION: Final = -1
 
 Protocols = tuple[tuple[str, bytes], ...]
 """What a member can speak, most wanted first: the protocol's name and the member's metadata for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.groups.core.consumer.group import ConsumerGroup
@@ -16,7 +17,7 @@ from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID, ZERO_TOPIC_ID
 
 _S = ClassicGroupState
-METADATA_BYTES_MAX = 32767
+METADATA_BYTES_MAX: Final = 32767
 """What the record's string can hold, whatever `offset.metadata.max.bytes` says."""
 
 FetchedTopic = tuple[str, bytes, list[FetchedOffset]]

@@ -7,7 +7,7 @@ a round that a crash interrupts is begun again by its members.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tidelog.coordination.deadlines import DeadlineQueue
 from tidelog.coordination.decision import Decision, Moment
@@ -23,11 +23,11 @@ _S = ClassicGroupState
 Deadline = tuple[str, str, str]
 """(kind, group id, member id or ""): what is to happen when it is reached."""
 
-SESSION = "session"
+SESSION: Final = "session"
 """A member or a pending id has been silent for too long."""
-JOIN = "join"
+JOIN: Final = "join"
 """The time for members to join a round is over, or an initial delay is."""
-SYNC = "sync"
+SYNC: Final = "sync"
 """The time for the members of a generation to ask for their assignment is over."""
 
 

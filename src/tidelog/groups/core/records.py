@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.codec.varint import MalformedVarint, decode_unsigned_varint, encode_unsigned_varint
 from tidelog.groups.core.consumer.records import ConsumerGroupRecord
 from tidelog.model.ids import ZERO_TOPIC_ID
 
-OFFSET_COMMIT_KEYS = (0, 1)
-GROUP_METADATA_KEY = 2
-CONSUMER_GROUP_KEYS = frozenset({3, 5, 6, 7, 8, 16})
+OFFSET_COMMIT_KEYS: Final = (0, 1)
+GROUP_METADATA_KEY: Final = 2
+CONSUMER_GROUP_KEYS: Final = frozenset({3, 5, 6, 7, 8, 16})
 """Written and read by `consumer/encoding.py`."""
-VALUE_VERSION_MAX = 4
+VALUE_VERSION_MAX: Final = 4
 
 
 class CommittedOffset:
@@ -114,20 +114,20 @@ class GroupMetadataRecord(NamedTuple):
 
 GroupRecord = OffsetCommitRecord | GroupMetadataRecord | ConsumerGroupRecord
 
-_I16 = Struct(">h")
-_I32 = Struct(">i")
-_KIND_AND_LENGTH = Struct(">hh")
-_OFFSET_V0 = Struct(">hq")
-_OFFSET_V4 = Struct(">hqi")
-_OFFSET_V4_AND_LENGTH = Struct(">hqiB")
-_pack_plain_offset = Struct(">hqiBq3s16s").pack
+_I16: Final = Struct(">h")
+_I32: Final = Struct(">i")
+_KIND_AND_LENGTH: Final = Struct(">hh")
+_OFFSET_V0: Final = Struct(">hq")
+_OFFSET_V4: Final = Struct(">hqi")
+_OFFSET_V4_AND_LENGTH: Final = Struct(">hqiB")
+_pack_plain_offset: Final = Struct(">hqiBq3s16s").pack
 """What nearly every commit writes: no metadata, the topic's id."""
-_ONLY_TOPIC_ID = b"\x01\x00\x10"
+_ONLY_TOPIC_ID: Final = b"\x01\x00\x10"
 """One tagged field, number 0, of 16 bytes."""
-_I64 = Struct(">q")
-_TWO_I64 = Struct(">qq")
-_TWO_I32 = Struct(">ii")
-_LEGACY_NO_TIMESTAMP = -1
+_I64: Final = Struct(">q")
+_TWO_I64: Final = Struct(">qq")
+_TWO_I32: Final = Struct(">ii")
+_LEGACY_NO_TIMESTAMP: Final = -1
 
 
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:

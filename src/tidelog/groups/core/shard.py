@@ -8,6 +8,7 @@ are not in the log: `decide_*` moves them along, and their members start them ag
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from tidelog.coordination.deadlines import DeadlineQueue
 from tidelog.coordination.decision import Decision, Moment
@@ -56,8 +57,8 @@ from tidelog.model.ids import NO_PRODUCER_ID
 
 _S = ClassicGroupState
 _CLEANUP: Deadline = ("cleanup", "", "")
-CLASSIC = "classic"
-CONSUMER = "consumer"
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 
 
 class GroupShard:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Final
 
 from tidelog.coordination.decision import Moment
 from tidelog.groups.core.consumer.assignors import ASSIGNORS, AssignedMember
@@ -29,7 +30,7 @@ from tidelog.groups.core.consumer.records import (
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.metadata.image import MetadataImage
 
-FIRST_EPOCH = 2
+FIRST_EPOCH: Final = 2
 """Of a new group, as in Kafka, where members that wait for the first assignment are at 1."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from struct import Struct, pack
+from typing import Final
 
 from tidelog.codec.varint import encode_unsigned_varint
 from tidelog.groups.core.consumer.records import (
@@ -61,17 +62,20 @@ from tidelog.protocol.generated.consumer_group_target_assignment_metadata_key im
 from tidelog.protocol.generated.consumer_group_target_assignment_metadata_value import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from tidelog.protocol.wire import append_compact_count, append_compact_string
 
-_I16 = Struct(">h")
-_TWO_I16 = Struct(">hh")
-_I32 = Struct(">i")
-_EPOCH_ALONE = Struct(">hix")
-_EPOCH_AND_TAGGED = Struct(">hi3sq")
-_CURRENT = Struct(">hiib")
-_ONE_TAG_OF_8 = b"\x01\x00\x08"
-_NO_TAGS = b"\x00"
-_VERSION_0 = _I16.pack(0)
-_SMALL_SIZES = tuple(bytes((count + 1,)) for count in range(127))
+_I16: Final = Struct(">h")
+_TWO_I16: Final = Struct(">hh")
+_I32: Final = Struct(">i")
+_EPOCH_ALONE: Final = Struct(">hix")
+_EPOCH_AND_TAGGED: Final = Struct(">hi3sq")
+_CURRENT: Final = Struct(">hiib")
+_ONE_TAG_OF_8: Final = b"\x01\x00\x08"
+_NO_TAGS: Final = b"\x00"
+_NOT_CLASSIC: Final = b"\x01\x00\x01\x00"
+"""The tagged field of a classic member's metadata as null; its default, left out, would be an empty one."""
+_VERSION_0: Final = _I16.pack(0)
+_SMALL_SIZES: Final = tuple(bytes((count + 1,)) for count in range(127))
 
 
 def encode(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
@@ -139,8 +143,25 @@ def _encode_subscription(record: SubscriptionRecord) -> _Encoded:
     value = record.value
     if value is None:
         return key, None
-    classic = value.classic
-    body = ConsumerGroupMemberMetadataValue(
+    if value.classic is not None:
+        return key, _VERSION_0 + _classic_subscription(value, value.classic).encode(0)
+    out = bytearray(_VERSION_0)
+    append_compact_string(out, value.instance_id)
+    append_compact_string(out, value.rack_id)
+    append_compact_string(out, value.client_id)
+    append_compact_string(out, value.client_host)
+    append_compact_count(out, len(value.topics))
+    for topic in value.topics:
+        append_compact_string(out, topic)
+    append_compact_string(out, value.pattern)
+    out += _I32.pack(value.rebalance_timeout_ms)
+    append_compact_string(out, value.assignor)
+    out += _NOT_CLASSIC
+    return key, bytes(out)
+
+
+def _classic_subscription(value: Subscription, classic: ClassicMember) -> ConsumerGroupMemberMetadataValue:
+    return ConsumerGroupMemberMetadataValue(
         instance_id=value.instance_id,
         rack_id=value.rack_id,
         client_id=value.client_id,
@@ -149,14 +170,11 @@ def _encode_subscription(record: SubscriptionRecord) -> _Encoded:
         subscribed_topic_regex=value.pattern,
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.assignor,
-        classic_member_metadata=None
-        if classic is None
-        else ClassicMemberMetadata(
+        classic_member_metadata=ClassicMemberMetadata(
             session_timeout_ms=classic.session_timeout_ms,
             supported_protocols=[ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols],
         ),
     )
-    return key, _VERSION_0 + body.encode(0)
 
 
 def _decode_subscription(key: bytes, value: bytes | None) -> SubscriptionRecord:

@@ -7,7 +7,7 @@ back when what they are for is over: whoever is called looks whether there is st
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tidelog.coordination.deadlines import DeadlineQueue
 from tidelog.coordination.decision import Decision, Moment
@@ -48,19 +48,19 @@ from tidelog.groups.core.settings import EMPTY_GROUP_RETRY_MS, GroupSettings
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 
-REVOKE = "revoke"
+REVOKE: Final = "revoke"
 """A member has had its time to give up partitions."""
-REJOIN = "rejoin"
+REJOIN: Final = "rejoin"
 """A classic member has had its time to join again."""
-FETCH_ASSIGNMENT = "fetch-assignment"
+FETCH_ASSIGNMENT: Final = "fetch-assignment"
 """A classic member has had its time to sync."""
-ASSIGN = "assign"
+ASSIGN: Final = "assign"
 """A group's assignment was put off long enough."""
-DOWNGRADE = "downgrade"
+DOWNGRADE: Final = "downgrade"
 """Only classic members are left: the group becomes a classic one."""
-REBALANCE = "rebalance"
+REBALANCE: Final = "rebalance"
 """A group has become a classic one: its members are to join."""
-MEMBER_DEADLINES = frozenset({SESSION, REVOKE, REJOIN, FETCH_ASSIGNMENT})
+MEMBER_DEADLINES: Final = frozenset({SESSION, REVOKE, REJOIN, FETCH_ASSIGNMENT})
 
 
 class ConsumerGroups:

@@ -6,7 +6,7 @@ one step towards its target. All of it is one decision: its records are one batc
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.coordination.decision import Moment
 from tidelog.groups.core.consumer.assigning import (
@@ -36,7 +36,7 @@ from tidelog.groups.core.settings import GroupSettings
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 
-HEARTBEAT_INTERVAL_MS_MIN = 50
+HEARTBEAT_INTERVAL_MS_MIN: Final = 50
 """What a member that waits for an assignment is told at least."""
 
 

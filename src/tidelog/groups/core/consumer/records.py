@@ -7,7 +7,7 @@ a tombstone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.groups.core.consumer.state import MemberState
 from tidelog.groups.core.messages import Protocols
@@ -18,9 +18,9 @@ Partitions = Mapping[bytes, tuple[int, ...]]
 OwnedPartitions = Mapping[bytes, Mapping[int, int]]
 """Topic id to partition to the epoch at which the member got it; no topic without any."""
 
-LEAVE_EPOCH = -1
+LEAVE_EPOCH: Final = -1
 """What a member's heartbeat bears when it leaves for good."""
-STATIC_LEAVE_EPOCH = -2
+STATIC_LEAVE_EPOCH: Final = -2
 """What a static member's bears when it will be back; then also its epoch, until somebody takes its place."""
 
 

@@ -89,10 +89,11 @@ SUBSCRIPTIONS = st.builds(
     MAYBE_NAMES,
     NAMES,
     NAMES,
-    st.lists(NAMES, max_size=200, unique=True).map(lambda topics: tuple(sorted(topics))),
+    st.lists(NAMES, max_size=5, unique=True).map(lambda topics: tuple(sorted(topics))),
     MAYBE_NAMES,
     EPOCHS,
     MAYBE_NAMES,
+    st.none(),
 )
 
 

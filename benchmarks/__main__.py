@@ -26,6 +26,7 @@ from benchmarks.cluster_processes import ClusterProcesses, start_cluster
 from benchmarks.figures import summarise
 from benchmarks.group_cases import GROUP_CASES, REPLAY, SETTINGS, measure_replay
 from benchmarks.load_cases import LOAD_CASES, LoadCase
+from benchmarks.node_cases import NODES, measure_nodes
 from benchmarks.report import RESULTS, table, write_results
 from benchmarks.start_case import measure_start
 from benchmarks.tidelog_node import start_tidelog
@@ -35,7 +36,7 @@ START = "start"
 PARTS = {
     "node": (START, *(case.name for case in LOAD_CASES)),
     "groups": (REPLAY, *(case.name for case in GROUP_CASES)),
-    "cluster": (*(case.name for case in CLUSTER_CASES), FAILOVER),
+    "cluster": (*(case.name for case in CLUSTER_CASES), FAILOVER, NODES),
 }
 """What can be run on its own, and its cases."""
 CASE_NAMES = tuple(name for names in PARTS.values() for name in names)
@@ -160,6 +161,10 @@ def main() -> int:
                 measure_load(rounds, kinds, load, count, share, Path(directory))
         if {FAILOVER, *(case.name for case in CLUSTER_CASES)} & set(wanted):
             measure_cluster(rounds, kinds, wanted, count, share, Path(directory))
+        if NODES in wanted and "tidelog" in kinds:
+            for number in range(count):
+                say(f"round {number + 1} of {count}, {NODES}")
+                keep(rounds, "tidelog", measure_nodes(Path(directory) / f"{NODES}-{number}", share))
     print(table(summarise(rounds)))
     if not args.no_results:
         options = {"rounds": str(count), "records": f"{share:.0%} of the full number", "cases": ", ".join(wanted)}

@@ -11,11 +11,15 @@ import json
 import struct
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.wire import Connection
 
 RECORDS_PER_CALL = 10_000
 LOCAL_QUEUE_RECORDS = 300_000
 """How far the producer may run ahead of the broker, so that its own memory does not become the benchmark."""
+WINDOW_REQUESTS = 64
 
 
 def percentile(sorted_values: list[float], share: float) -> float:
@@ -149,6 +153,69 @@ def bare_socket(args: argparse.Namespace) -> dict[str, Any]:
     return {"records": args.records, **latency_figures(values_ms)}
 
 
+def small_batches(args: argparse.Namespace) -> dict[str, Any]:
+    """Requests of one small batch each, to all partitions of the topic wherever they are led; two windows of them are
+    always under way. All answers are of one size: their bytes are counted, and only the first are looked at."""
+    from benchmarks.wire import Connection
+    from tidelog.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+
+    with Connection(args.port) as connection:
+        described = connection.call(MetadataRequest(topics=[MetadataRequestTopic(name=args.topic)]), 9)
+    ports = {broker.node_id: broker.port for broker in described.brokers}
+    led: dict[int, list[int]] = {}
+    for partition in described.topics[0].partitions:
+        led.setdefault(ports[partition.leader_id], []).append(partition.partition_index)
+    windows = [_Window(Connection(port), args.topic, partitions, args.size) for port, partitions in led.items()]
+    rounds = max(1, args.records // (WINDOW_REQUESTS * len(windows)))
+    started = time.perf_counter()
+    for window in windows:
+        window.send()
+    for number in range(1, rounds + 1):
+        for window in windows:
+            if number < rounds:
+                window.send()
+            window.receive()
+    seconds = time.perf_counter() - started
+    return {"seconds": seconds, "records": (rounds + 1) * WINDOW_REQUESTS * len(windows)}
+
+
+class _Window:
+    """The same requests to one node, over and over. The first are sent, and their answers checked, when it is made."""
+
+    def __init__(self, connection: Connection, topic: str, partitions: list[int], size: int) -> None:
+        from benchmarks.wire import NewRecord, build_batch
+        from tidelog.protocol.generated.produce import (
+            PartitionProduceData,
+            ProduceRequest,
+            ProduceResponse,
+            TopicProduceData,
+        )
+
+        self._connection = connection
+        batch = build_batch([NewRecord(b"v" * size)])
+        frames = []
+        for number in range(WINDOW_REQUESTS):
+            index = partitions[number % len(partitions)]
+            data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=batch)])
+            request = ProduceRequest(acks=1, timeout_ms=10_000, topic_data=[data])
+            frame = connection.frame(0, 9, request.encode(9))
+            frames.append(struct.pack(">i", len(frame)) + frame)
+        self._requests = b"".join(frames)
+        self.send()
+        self._answer_bytes = 0
+        for _ in range(WINDOW_REQUESTS):
+            answer = connection.receive_frame()
+            response, _ = ProduceResponse.decode(answer, 5, 9)
+            assert response.responses[0].partition_responses[0].error_code == 0, response
+            self._answer_bytes += 4 + len(answer)
+
+    def send(self) -> None:
+        self._connection.send_bytes(self._requests)
+
+    def receive(self) -> None:
+        self._connection.receive_exactly(self._answer_bytes)
+
+
 def paced_producer(args: argparse.Namespace) -> dict[str, Any]:
     """Records at a steady rate, each with the time at which it was handed to the client."""
     from confluent_kafka import Producer
@@ -197,6 +264,7 @@ KINDS = {
     "consume": consume,
     "one-at-a-time": one_at_a_time,
     "bare-socket": bare_socket,
+    "small-batches": small_batches,
     "gap": gap,
     "paced-producer": paced_producer,
     "timing-consumer": timing_consumer,

@@ -45,9 +45,9 @@ class Connection:
         self.send_bytes(struct.pack(">i", len(frame)) + frame)
 
     def receive_frame(self) -> bytes:
-        return self._receive(struct.unpack(">i", self._receive(4))[0])
+        return self.receive_exactly(struct.unpack(">i", self.receive_exactly(4))[0])
 
-    def _receive(self, size: int) -> bytes:
+    def receive_exactly(self, size: int) -> bytes:
         parts = []
         while size > 0:
             try:

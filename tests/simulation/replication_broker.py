@@ -4,6 +4,7 @@ world's. What asyncio does in a node (`partitions/replication`) is done by messa
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,8 @@ class SimulatedBroker:
         self._mutations = mutations
         self._clock = DriftingClock(self._world, 0.05)
         self._incarnation = 0
+        self._disks = 0
+        """How many it has had; each has an id of its own."""
         self._applied = 0
         """Up to which image of the controller's history this node has come."""
         self._fetching: dict[int, float] = {}
@@ -135,6 +138,13 @@ class SimulatedBroker:
         self._proposals.clear()
         self._seen_committed.clear()
 
+    def lose_disk(self) -> None:
+        """The next start finds an empty one in its place."""
+        assert not self.is_up
+        self._world.note(f"node {self.node_id}", "loses its disk")
+        self._disks += 1
+        shutil.rmtree(self._path, ignore_errors=True)
+
     def _after(self, delay_ms: float, callback: Callable[[int], None]) -> None:
         """A timer that dies with the process."""
         incarnation = self._incarnation
@@ -160,10 +170,11 @@ class SimulatedBroker:
         """Register, then say regularly that one lives, and hear what is new."""
         controller = self._cluster.controller
         name = f"{self.node_id}-{incarnation}".encode().ljust(16, b".")
+        disk = f"disk {self.node_id}-{self._disks}".encode().ljust(16, b".")
         epoch, offset = self.epoch, controller.history[self._applied][0].offset
 
         def ask() -> None:
-            registered = controller.register(self.node_id, name) if epoch < 0 else epoch
+            registered = controller.register(self.node_id, name, disk) if epoch < 0 else epoch
             if registered is None:
                 return
             controller.heartbeat(self.node_id, registered, offset if epoch >= 0 else -1)

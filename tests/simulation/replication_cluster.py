@@ -16,6 +16,7 @@ NODES = (1, 2, 3)
 PARTITIONS = 2
 PRODUCERS = 3
 SETTLE_MS_MAX = 20_000.0
+FAULTS = ("crash", "power", "power everywhere", "disk", "cut", "cut from the controller", "one way", "move")
 
 
 class ReplicationCluster:
@@ -72,19 +73,18 @@ class ReplicationCluster:
         random = self.world.random
         node_id = random.choice(NODES)
         broker = self.brokers[node_id]
-        kind = random.choice(
-            ("crash", "power", "power everywhere", "cut", "cut from the controller", "one way", "move")
-        )
+        kind = random.choice(FAULTS)
         pause_ms = random.uniform(100.0, 900.0)
         if kind == "power everywhere" and self.syncs:
             for each in self.brokers.values():
                 self._crash(each, loses_power=True)
-        elif kind in ("crash", "power") and broker.is_up:
-            loses_power = kind == "power" and (self.syncs or self._others_are_in_sync(node_id))
-            self._crash(broker, loses_power=loses_power)
-            if loses_power and not self.syncs:
-                # Until the controller has put it out of the in-sync sets nobody else may leave them: without a sync
-                # before each acknowledgement, what the last one in sync loses is lost.
+        elif kind in ("crash", "power", "disk") and broker.is_up:
+            is_safe = self._others_are_in_sync(node_id)
+            loses_disk = kind == "disk" and is_safe
+            self._crash(broker, loses_power=kind == "power" and (self.syncs or is_safe), loses_disk=loses_disk)
+            if loses_disk or (kind == "power" and is_safe and not self.syncs):
+                # Until the controller has put it out of the in-sync sets nobody else may leave them: what the last one
+                # in sync loses is lost, unless it was synced before each acknowledgement and the disk is left.
                 self.network.heal()
                 pause_ms += 3 * SESSION_MS
         elif kind == "move":
@@ -98,9 +98,11 @@ class ReplicationCluster:
             self.world.after(random.uniform(50.0, 1500.0), self.network.heal)
         self.world.after(pause_ms, self._fault)
 
-    def _crash(self, broker: SimulatedBroker, *, loses_power: bool) -> None:
+    def _crash(self, broker: SimulatedBroker, *, loses_power: bool, loses_disk: bool = False) -> None:
         if broker.is_up:
             broker.crash(loses_unsynced=loses_power)
+            if loses_disk:
+                broker.lose_disk()
             self.world.after(self.world.random.uniform(20.0, 1500.0), lambda: self._restart(broker))
 
     def _restart(self, broker: SimulatedBroker) -> None:

@@ -21,6 +21,7 @@ from tidelog.controller.core.brokers import (
     decide_register_broker,
 )
 from tidelog.controller.core.decision import Decision
+from tidelog.controller.core.partition_change import directory_of
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import Endpoint, MetadataImage
 from tidelog.metadata.replay import ImageBuilder
@@ -66,7 +67,13 @@ class SimulatedController:
             turned = [*replicas[index % len(replicas) :], *replicas[: index % len(replicas)]]
             records.append(
                 PartitionRecord(
-                    partition_id=index, topic_id=TOPIC_ID, replicas=turned, isr=turned, leader=turned[0], leader_epoch=0
+                    partition_id=index,
+                    topic_id=TOPIC_ID,
+                    replicas=turned,
+                    isr=turned,
+                    leader=turned[0],
+                    leader_epoch=0,
+                    directories=[directory_of(self.image, node_id) for node_id in turned],
                 )
             )
         records += [
@@ -87,9 +94,9 @@ class SimulatedController:
 
     # -- what brokers ask ----------------------------------------------------------------------------------------------
 
-    def register(self, node_id: int, incarnation_id: bytes) -> int | None:
+    def register(self, node_id: int, incarnation_id: bytes, directory_id: bytes) -> int | None:
         """The broker epoch; None while an earlier incarnation may be alive."""
-        registration = Registration(node_id, incarnation_id, [Endpoint("P", "h", node_id)], [b"d" * 16])
+        registration = Registration(node_id, incarnation_id, [Endpoint("P", "h", node_id)], [directory_id])
         try:
             epoch = self.decide(
                 lambda image: decide_register_broker(

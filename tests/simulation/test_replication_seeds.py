@@ -30,7 +30,7 @@ def test_the_seeds_see_what_they_are_for() -> None:
     """A simulator in which nothing happens proves nothing."""
     runs = [run_replication_seed(seed, duration_ms=6000.0) for seed in range(20, 28)]
     stories = [run.world.story() for run in runs]
-    for happening in ("crashes", "loses power", "cut from", "is fenced", "epoch 3", "refused with"):
+    for happening in ("crashes", "loses power", "loses its disk", "cut from", "is fenced", "epoch 3", "refused with"):
         assert any(happening in story for story in stories), happening
     assert all(sum(producer.acknowledged for producer in run.producers) > 20 for run in runs)
     assert {run.syncs for run in runs} == {True, False}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tidelog.api.context import RequestContext
 from tidelog.api.table import APIS
 from tidelog.metadata.features import SUPPORTED
@@ -17,7 +19,7 @@ from tidelog.protocol.generated.api_versions import (
 CLIENT_SOFTWARE_LENGTH_MAX = 255
 
 
-def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse | bytes:
     if context.version >= 3:
         if not _is_software_name(request.client_software_name) or not _is_software_name(
             request.client_software_version
@@ -26,17 +28,22 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         if context.connection is not None:
             context.connection.client_software = (request.client_software_name, request.client_software_version)
     image = context.services.metadata.image
+    return _encoded(context.version, image.offset, tuple(image.features.items()))
+
+
+@lru_cache(maxsize=16)
+def _encoded(version: int, metadata_offset: int, features: tuple[tuple[str, int], ...]) -> bytes:
+    """Every connection begins with this question, and the answer is long: it is kept until the metadata changes."""
     return ApiVersionsResponse(
         api_keys=_api_keys(),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high) for name, (low, high) in SUPPORTED.items()
         ],
-        finalized_features_epoch=image.offset,
+        finalized_features_epoch=metadata_offset,
         finalized_features=[
-            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in image.features.items()
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level) for name, level in features
         ],
-    )
+    ).encode(version)
 
 
 def unsupported_version_response() -> ApiVersionsResponse:

@@ -66,7 +66,7 @@ class _Answer:
         """The offsets up to this one belong to this topic's answer."""
         image = context.services.metadata.image
         uses_ids = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
-        offsets, new = self.offsets, _new_tuple
+        offsets = self.offsets
         for asked_name, asked_id, partitions in topics:
             answered: list[tuple[int, int]] = []
             self._topics.append((asked_name, asked_id, answered))
@@ -78,7 +78,7 @@ class _Answer:
             name, topic_id, known = topic.name, topic.topic_id, topic.partitions
             for index, offset, leader_epoch, metadata in partitions:
                 if index in known:
-                    offsets.append(new(OffsetToCommit, (name, index, offset, leader_epoch, metadata, topic_id)))
+                    offsets.append(OffsetToCommit(name, index, offset, leader_epoch, metadata, topic_id))
                 else:
                     answered.append((index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
             self._places.append((len(offsets), answered))
@@ -89,6 +89,6 @@ class _Answer:
         offsets = self.offsets
         for end, answered in self._places:
             while at < end:
-                answered.append((offsets[at][1], errors[at]))
+                answered.append((offsets[at].partition, errors[at]))
                 at += 1
         return encode_offset_commit_response(self._version, self._topics)

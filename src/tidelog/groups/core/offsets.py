@@ -125,13 +125,13 @@ def decide_commit(request: Commit, now: Moment, settings: GroupSettings) -> Deci
     records = decision.records
     group_id = request.group_id
     no_error = ErrorCode.NONE
-    for topic, partition, offset, leader_epoch, metadata, topic_id in request.offsets:
-        text = metadata or ""
+    for asked in request.offsets:
+        text = asked.metadata or ""
         if len(text) > max_length or (len(text) * 4 > METADATA_BYTES_MAX and len(text.encode()) > METADATA_BYTES_MAX):
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
-        committed = CommittedOffset(offset, leader_epoch, text, commit_ms, expire_ms, topic_id)
-        records.append(OffsetCommitRecord(group_id, topic, partition, committed))
+        committed = CommittedOffset(asked.offset, asked.leader_epoch, text, commit_ms, expire_ms, asked.topic_id)
+        records.append(OffsetCommitRecord(group_id, asked.topic, asked.partition, committed))
         errors.append(no_error)
     return decision
 

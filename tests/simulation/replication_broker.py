@@ -56,8 +56,8 @@ class Mutations:
     """What two replicas have counts as committed, whoever they are: in sync, behind or fenced."""
     shrinks_alone: bool = False
     """The leader waits no longer for a replica that lags, without the controller having put it out."""
-    tells_before_sync: bool = False
-    """With `tidelog.flush=ack` a follower fetches on, and so says that it has its log, before that is synced."""
+    skips_syncs: bool = False
+    """With `tidelog.flush=ack` a follower fetches on, and so says that it has its log, and nothing is ever synced."""
 
 
 class FetchAnswer(NamedTuple):
@@ -128,7 +128,8 @@ class SimulatedBroker:
             for partition in self.table:
                 log = partition.log
                 if loses_unsynced:
-                    kept = log.recovery_point if self._cluster.syncs else log.log_start_offset
+                    is_synced = self._cluster.syncs and not self._mutations.skips_syncs
+                    kept = log.recovery_point if is_synced else log.log_start_offset
                     log.truncate_to(self._world.random.randint(max(kept, log.log_start_offset), log.log_end_offset))
             self._directory.close(clean=False)
         self._disk.lose_all()
@@ -275,7 +276,7 @@ class SimulatedBroker:
             self._fetching.pop(index, None)
             return
         role, log = partition.role, partition.log
-        may_tell = partition.is_synced or self._mutations.tells_before_sync
+        may_tell = partition.is_synced or self._mutations.skips_syncs
         if role.leader_id >= 0 and self._world.now_ms >= self._fetching[index] and may_tell:
             self._fetching[index] = self._world.now_ms + FETCH_TIMEOUT_MS
             last_epoch = -1 if self._mutations.skips_truncation else log.leader_epochs.latest_epoch

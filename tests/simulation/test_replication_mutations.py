@@ -26,8 +26,8 @@ def test_a_broken_rule_is_noticed(mutations: Mutations) -> None:
     check_is_noticed(mutations)
 
 
-def test_a_follower_that_says_what_it_has_not_synced_is_noticed() -> None:
-    check_is_noticed(Mutations(tells_before_sync=True), syncs=True)
+def test_acknowledgements_without_a_sync_are_noticed() -> None:
+    check_is_noticed(Mutations(skips_syncs=True), syncs=True)
 
 
 def check_is_noticed(mutations: Mutations, *, syncs: bool | None = None) -> None:

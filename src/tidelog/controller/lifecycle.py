@@ -28,6 +28,8 @@ logger = get_logger("tidelog.node")
 
 RETRY_SECONDS = 0.2
 STATISTICS_INTERVAL_S = 1.0
+REGISTRATION_SECONDS_MAX = 2.0
+"""How long a node waits for a controller before it asks the others whether it still belongs to them."""
 KNOWN_SECONDS_MAX = 2.0
 """How long a node that may work waits for the others to know it."""
 HAND_OVER_SECONDS_MAX = 3.0
@@ -103,7 +105,9 @@ class BrokerLifecycle:
         give_up_s = loop.time() + patience_s
         while True:
             try:
-                response = await self._channel.call(request, BrokerRegistrationResponse)
+                response = await self._channel.call(
+                    request, BrokerRegistrationResponse, timeout_s=REGISTRATION_SECONDS_MAX
+                )
                 code = ErrorCode(response.error_code)
             except BrokerError as error:
                 logger.info("waiting for a controller", reason=error.message)

@@ -101,6 +101,9 @@ class SimulatedBroker:
         self._incarnation = 0
         self._disks = 0
         """How many it has had; each has an id of its own."""
+        self._synced: dict[int, int] = {}
+        """What the disk has of each log since the last start, whatever the node remembers of its syncs: what was there
+        after a loss of power was on the disk."""
         self._applied = 0
         """Up to which image of the controller's history this node has come."""
         self._fetching: dict[int, float] = {}
@@ -127,10 +130,13 @@ class SimulatedBroker:
         if self.table is not None:
             for partition in self.table:
                 log = partition.log
+                synced = max(log.recovery_point, self._synced.get(partition.index, 0))
                 if loses_unsynced:
-                    is_synced = self._cluster.syncs and not self._mutations.skips_syncs
-                    kept = log.recovery_point if is_synced else log.log_start_offset
-                    log.truncate_to(self._world.random.randint(max(kept, log.log_start_offset), log.log_end_offset))
+                    is_kept = self._cluster.syncs and not self._mutations.skips_syncs
+                    kept = max(log.log_start_offset, synced if is_kept else 0)
+                    log.truncate_to(self._world.random.randint(kept, log.log_end_offset))
+                    synced = log.log_end_offset
+                self._synced[partition.index] = synced
             self._directory.close(clean=False)
         self._disk.lose_all()
         self.table = None
@@ -144,6 +150,7 @@ class SimulatedBroker:
         assert not self.is_up
         self._world.note(f"node {self.node_id}", "loses its disk")
         self._disks += 1
+        self._synced.clear()
         shutil.rmtree(self._path, ignore_errors=True)
 
     def _after(self, delay_ms: float, callback: Callable[[int], None]) -> None:
@@ -349,6 +356,8 @@ class SimulatedBroker:
                 partition.append_fetched(answer.records, role, answer.high_watermark, answer.log_start_offset)
         except BrokerError as error:
             self._world.note(f"node {self.node_id}", f"{partition} cannot go on: {error.message}")
+        log_end = partition.log.log_end_offset
+        self._synced[partition.index] = min(self._synced.get(partition.index, 0), log_end)
 
     # -- clients -------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,6 @@ WRITE_CHUNK_BYTES: Final = 256 * 1024
 """How much of a file region is read at a time; also about what a stalled peer holds of this node's memory."""
 
 Dispatch = Callable[["Connection", Buffer, int], Reply]
-"""The frame may be looked at until the reply is returned, a view of it kept for longer."""
 
 
 class Connection:
@@ -110,7 +109,7 @@ class Connection:
         self._budget.forget(self)
         self._budget.release(self._held_bytes)
         self._held_bytes = 0
-        self._drop_requests()
+        self._queued_frames.clear()
         self._frames.close()
         self._outgoing.clear()
         if self._direct is not None:
@@ -175,9 +174,6 @@ class Connection:
                 self._send()
                 self.close(error.reason, error.detail)
                 return
-            finally:
-                if isinstance(frame, memoryview):
-                    self._frames.done_with(frame)
             if isinstance(reply, PendingReply):
                 answers.append((reply, held_bytes))
                 reply.on_done(self._reply_done)
@@ -203,13 +199,6 @@ class Connection:
         self._start_requests()
         self._maybe_resume_reading()
         self._maybe_close_at_eof()
-
-    def _drop_requests(self) -> None:
-        """What has not started never will."""
-        for frame, _ in self._queued_frames:
-            if isinstance(frame, memoryview):
-                self._frames.done_with(frame)
-        self._queued_frames.clear()
 
     def _release(self, held_bytes: int) -> None:
         if not self._is_closed:
@@ -346,7 +335,7 @@ class Connection:
             return
         self._close_reason = reason
         self._listener.report_close(self, reason, detail)
-        self._drop_requests()
+        self._queued_frames.clear()
         self._outgoing.clear()
         if self._direct is not None:
             self._direct.close()

@@ -27,8 +27,7 @@ GROWTH: Final = 4
 _SIZE: Final = Struct(">i")
 
 Frame = tuple[Buffer, int]
-"""A buffer that ends where the frame ends, and the position in it where the frame's content starts. A view is one of a
-lent place, to be handed to `FrameReader.done_with` when the frame is dealt with."""
+"""A buffer that ends where the frame ends, and the position in it where the frame's content starts."""
 
 
 class FrameError(Exception):
@@ -96,17 +95,16 @@ class FrameReader:
         if self._placed_bytes < self._wanted_bytes:
             return []
         self._place = None
-        return [(memoryview(place)[: self._wanted_bytes] if self._is_lent else place, 4)]
-
-    def done_with(self, frame: memoryview) -> None:
-        """A frame in a lent place is dealt with."""
-        assert self._places is not None, "views are of lent places only"
-        self._places.give_back(frame)
+        if self._places is None or not self._is_lent:
+            return [(place, 4)]
+        frame = memoryview(place)[: self._wanted_bytes]
+        self._places.give_back(place)
+        return [(frame, 4)]
 
     def close(self) -> None:
         """No more bytes will come."""
         if self._place is not None and self._is_lent and self._places is not None:
-            self._places.give_back(memoryview(self._place))
+            self._places.give_back(self._place)
         self._place = None
         self._tail = b""
 

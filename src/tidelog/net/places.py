@@ -7,8 +7,6 @@ them, whoever announces what; frames that find none free, or are larger, get a b
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from tidelog.model.limits import FRAME_PLACE_BYTES, FRAME_PLACES_MAX
 
 
@@ -17,8 +15,8 @@ class FramePlaces:
 
     def __init__(self) -> None:
         self._returned: list[bytearray] = []
-        """The one returned last is at the end and is taken first: it is still in the caches. Somebody may look into it
-        yet, the event loop for one: that lets go of its buffer only after it has told of the bytes."""
+        """The one returned last is at the end and is taken first: it is still in the caches. It holds a frame until the
+        last view of that is gone."""
         self._place_count = 0
         """Lent or returned; 0 <= _place_count <= FRAME_PLACES_MAX."""
 
@@ -38,12 +36,8 @@ class FramePlaces:
         self._place_count += 1
         return bytearray(FRAME_PLACE_BYTES)
 
-    def give_back(self, frame: memoryview) -> None:
-        """The frame is dealt with; its place is lent again when nobody looks into it any more."""
-        place = frame.obj
-        assert isinstance(place, bytearray), "places are bytearrays"
-        with suppress(BufferError):
-            frame.release()
+    def give_back(self, place: bytearray) -> None:
+        """Nothing more is received into it; it is lent again when nobody looks into it any more."""
         self._returned.append(place)
 
 

@@ -149,18 +149,6 @@ def test_a_request_cut_short_gives_its_place_back() -> None:
     run_scenario(run)
 
 
-def test_large_requests_that_wait_give_their_places_back_when_the_node_closes() -> None:
-    async def run() -> None:
-        async with serving(lambda *_: PendingReply(), 1 << 24) as (listener, connect):
-            _, writer = await connect()
-            writer.write(frame(b"x" * 500_000) * 3)
-            await wait_until(lambda: listener.places.lent_count == 2)
-            listener.close_connections()
-            await wait_until(lambda: listener.places.lent_count == 0)
-
-    run_scenario(run)
-
-
 def test_a_waiting_request_holds_back_later_ones_unless_it_overlaps() -> None:
     started: list[bytes] = []
     pending: dict[bytes, PendingReply] = {}

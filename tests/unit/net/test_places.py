@@ -43,21 +43,19 @@ def receive(reader: FrameReader, content: bytes) -> memoryview:
 def test_one_place_serves_frame_after_frame() -> None:
     places = FramePlaces()
     reader = new_reader(places)
-    first = receive(reader, b"a" * LARGE)
-    place = first.obj
-    reader.done_with(first)
+    place = receive(reader, b"a" * LARGE).obj
     for content in (b"b" * LARGE, b"c" * (LARGE // 2), b"d" * (FRAME_PLACE_BYTES - 4)):
         again = receive(reader, content)
         assert again.obj is place
         assert len(again) == 4 + len(content), "it ends where the frame ends"
-        reader.done_with(again)
+        del again
     assert places.lent_count == 0
     assert len(place) == FRAME_PLACE_BYTES
 
 
 def test_behind_a_large_frame_only_the_next_size_is_looked_at_first() -> None:
     reader = new_reader(FramePlaces())
-    reader.done_with(receive(reader, b"a" * LARGE))
+    receive(reader, b"a" * LARGE)
     assert len(reader.buffer()) == FIRST_LOOK_BYTES
     assert feed(reader, frame(b"small frame")) == [b"small frame"]
     assert len(reader.buffer()) == 1000, "small frames are read many at a time again"
@@ -69,7 +67,7 @@ def test_a_place_somebody_looks_into_is_not_lent_again() -> None:
     first = receive(reader, b"a" * LARGE)
     place = first.obj
     kept = first[4:10]
-    reader.done_with(first)
+    del first
     second = receive(reader, b"b" * LARGE)
     assert second.obj is not place
     assert bytes(kept) == b"aaaaaa"
@@ -83,7 +81,6 @@ def test_views_that_are_kept_use_up_the_places_and_no_more() -> None:
     for number in range(FRAME_PLACES_MAX):
         received = receive(reader, bytes([number]) * LARGE)
         kept.append(received[4:])
-        reader.done_with(received)
     [own] = feed(reader, frame(b"x" * LARGE))
     assert isinstance(own, bytearray)
     assert [view[0] for view in kept] == list(range(FRAME_PLACES_MAX))
@@ -127,8 +124,6 @@ def test_frames_of_all_sizes_in_any_slicing(sizes: list[int], cut: int) -> None:
     for at in range(0, len(stream), cut):
         for buffer in feed(reader, stream[at : at + cut]):
             received.append(bytes(buffer))
-            if isinstance(buffer, memoryview):
-                reader.done_with(buffer)
     assert [data[-len(content) :] for data, content in zip(received, contents, strict=True)] == contents
     assert reader.buffered_bytes == 0
     assert places.lent_count == 0

@@ -89,5 +89,5 @@ def test_topics_and_tables_over_spark_connect(
     written = [json.loads(record.value or b"") for record in read_all(bootstrap, sink)]
     assert sorted(value["id"] for value in written if isinstance(value, dict)) == everything
     query = end["queries"][0]
-    assert (end["ok"], query["state"], query["rows_in"], query["rows_out"]) == (True, "done", 100, 50)
+    assert (end["ok"], query["state"]) == (True, "done")
     assert sorted(json.loads(record.value or b"")["id"] for record in read_all(bootstrap, piped)) == everything[::2]

@@ -153,7 +153,7 @@ def decode_protobuf(data: Column, descriptor: str, message: str) -> Decoded:
     """A Protobuf message of a descriptor file (`protoc --include_imports --descriptor_set_out`).
 
     Fields without presence that were left out have their default, as Protobuf says. Spark answers bytes it cannot read
-    with a struct of nulls; a message that is not empty has at least one field.
+    with null.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.protobuf.functions import from_protobuf
@@ -163,11 +163,11 @@ def decode_protobuf(data: Column, descriptor: str, message: str) -> Decoded:
     except OSError as error:
         raise PipelineError(f"the Protobuf descriptor {descriptor} cannot be read: {error}") from None
     options = {"mode": "PERMISSIVE", "emit.default.values": "true"}
-    nothing = F.to_json(PARSED) == "{}"
+    unread = data.isNotNull() & F.col(PARSED).isNull()
     return Decoded(
         parsed=from_protobuf(data, message, binaryDescriptorSet=described, options=options),
-        value=F.when(data.isNotNull(), F.col(PARSED)),
-        reason=F.when(data.isNotNull() & (F.length(data) > 0) & nothing, f"not Protobuf of the message {message}"),
+        value=F.col(PARSED),
+        reason=F.when(unread, f"not Protobuf of the message {message}"),
     )
 
 

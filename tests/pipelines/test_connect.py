@@ -62,7 +62,9 @@ def python(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT_S
     )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    if done.returncode != 0:
+        # No verdict of ours: a server on a busy machine gives its Python workers ten seconds to start.
+        raise RuntimeError((done.stdout + done.stderr)[-3000:])
     return done.stdout.splitlines()[-1]
 
 

@@ -1,7 +1,9 @@
 """`python -m benchmarks.pipelines`: Tidelog's pipelines on Tidelog beside Spark's plain connector on Apache Kafka.
 
-One Spark session (`local[2]`) and both brokers run throughout; every case runs on one side and then on the other, the
-first time unmeasured. Ratios are rows per second, Tidelog's by the plain connector's.
+One Spark session (`local[2]`) and both brokers run throughout. In every round each case runs on every side, once from
+the first to the last and once the other way; the first round is not kept. The ratio is that of rows per second,
+Tidelog's pipeline on Tidelog by the plain connector on Kafka; the plain connector on Tidelog shows what is the broker's
+part of it.
 """
 
 from __future__ import annotations
@@ -9,19 +11,22 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import shutil
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
+from benchmarks.figures import EVEN
 from benchmarks.pipelines.cases import (
     GROWTH,
     GROWTH_PARTITIONS,
@@ -40,11 +45,25 @@ from tidelog.pipelines import PipelineError, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SIDES = {"plain on Kafka": run_plain, "Tidelog": run_tidelog}
+
+class Side(NamedTuple):
+    """Who writes, and the broker it works with."""
+
+    name: str
+    broker: str
+    action: Callable[[Run, str], None]
+
+
+PLAIN, OURS = Side("plain on Kafka", "kafka", run_plain), Side("Tidelog", "tidelog", run_tidelog)
+SIDES = (PLAIN, Side("plain on Tidelog", "tidelog", run_plain), OURS)
 TARGETS = {"parquet": 1.0, "delta": 1.0, "topic": 0.7}
 """Where to, and the least that Tidelog's rows per second may be of the plain connector's."""
 
 _numbers = itertools.count()
+
+
+def describe(shape: Shape) -> str:
+    return f"{shape.name}: {shape.records:,} x {shape.value_bytes:,} B"
 
 
 def say(text: str) -> None:
@@ -52,7 +71,7 @@ def say(text: str) -> None:
 
 
 def make_topic(bootstrap: str, name: str, partitions: int) -> str:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
     return name
 
@@ -60,7 +79,8 @@ def make_topic(bootstrap: str, name: str, partitions: int) -> str:
 def fill(bootstrap: str, shape: Shape) -> str:
     """A source topic with the records of a shape."""
     topic = make_topic(bootstrap, f"source-{shape.name}", PARTITIONS)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 500_000})
+    settings = {"linger.ms": 50, "queue.buffering.max.messages": 500_000, "log_level": 2}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
     padding = b"x" * shape.value_bytes
     for number in range(shape.records):
         while True:
@@ -73,6 +93,28 @@ def fill(bootstrap: str, shape: Shape) -> str:
     return topic
 
 
+class Case(NamedTuple):
+    """One line of the table."""
+
+    name: str
+    shape: Shape
+    target: str
+    partitions: int
+    """Of the topic that is written."""
+    sides: tuple[Side, ...]
+
+
+def choose_cases(targets: list[str], growth: bool) -> list[Case]:
+    cases = [
+        Case(f"{shape.name} to {target}", shape, target, PARTITIONS, SIDES) for shape in SHAPES for target in targets
+    ]
+    if growth and "topic" in targets:
+        cases += [
+            Case(f"growth to topic of {count}", GROWTH, "topic", count, (PLAIN, OURS)) for count in GROWTH_PARTITIONS
+        ]
+    return cases
+
+
 class Bench:
     """Both brokers, one session, and what was measured: case -> side -> rows per second."""
 
@@ -83,36 +125,37 @@ class Bench:
     def shape(self, shape: Shape) -> Shape:
         return shape._replace(records=int(shape.records * self.share))
 
-    def measure(self, case: str, shape: Shape, target: str, partitions: int, rounds: int) -> None:
+    def measure(self, case: Case, rounds: int) -> None:
         """The first round is not kept: it is the JVM's to compile in."""
         for number in range(rounds + 1):
-            for side, action in SIDES.items():
-                bootstrap = self.bootstraps[side]
+            for side in case.sides if number % 2 else case.sides[::-1]:
+                bootstrap = self.bootstraps[side.broker]
                 place = self.directory / f"run-{next(_numbers)}"
-                sink = make_topic(bootstrap, f"sink-{next(_numbers)}", partitions) if target == "topic" else ""
-                run = Run(self.spark, bootstrap, f"source-{shape.name}", place, sink)
-                rate = timed(action, run, target, shape.records)
-                say(f"  {case:28} {side:16} {rate:12,.0f} rows/s{'' if number else '  (warm-up)'}")
+                sink = ""
+                if case.target == "topic":
+                    sink = make_topic(bootstrap, f"sink-{next(_numbers)}", case.partitions)
+                run = Run(self.spark, bootstrap, f"source-{case.shape.name}", place, sink)
+                rate = timed(side.action, run, case.target, self.shape(case.shape).records)
+                say(f"  {case.name:28} {side.name:16} {rate:12,.0f} rows/s{'' if number else '  (warm-up)'}")
                 if number:
-                    self.rates.setdefault(case, {}).setdefault(side, []).append(rate)
+                    self.rates.setdefault(case.name, {}).setdefault(side.name, []).append(rate)
                 shutil.rmtree(place)
 
     def table(self) -> str:
-        lines = [
-            "| case | plain on Kafka, rows/s | Tidelog, rows/s | ratio | target | |",
-            "|---|---:|---:|---:|---|---|",
-        ]
+        head = " | ".join(f"{side.name}, rows/s" for side in SIDES)
+        lines = [f"| case | {head} | ratio | target | |", "|---|---:|---:|---:|---:|---|---|"]
         for case, sides in self.rates.items():
-            plain, ours = (statistics.median(sides[side]) for side in SIDES)
+            medians = {name: statistics.median(rates) for name, rates in sides.items()}
             least = next(limit for target, limit in TARGETS.items() if target in case)
-            ratio = ours / plain
-            verdict = "ok" if ratio >= least else "even" if ratio >= 0.95 * least else "missed"
-            values = f"{format_value(plain)} | {format_value(ours)} | {ratio:.2f}"
-            lines.append(f"| {case} | {values} | >= {least:g}x | {verdict} |")
+            ratio = medians[OURS.name] / medians[PLAIN.name]
+            verdict = "ok" if ratio >= least else "even" if ratio >= (1 - EVEN) * least else "missed"
+            values = " | ".join(format_value(medians.get(side.name)) for side in SIDES)
+            lines.append(f"| {case} | {values} | {ratio:.2f} | >= {least:g}x | {verdict} |")
         return "\n".join(lines)
 
-    def keep(self, directory: Path, rounds: int) -> Path:
-        machine = {**describe_machine(), "rounds": str(rounds), "records": f"{self.share:.0%} of the full number"}
+    def keep(self, directory: Path, options: Mapping[str, str]) -> Path:
+        machine = {**describe_machine(), "spark": f"{self.spark.version}, local[2]", **options}
+        machine |= {"records": f"{self.share:.0%} of {', '.join(map(describe, (*SHAPES, GROWTH)))}"}
         stem = directory / f"{time.strftime('%Y-%m-%d')}-{machine['cores']}c-pipelines"
         stem.with_suffix(".json").write_text(json.dumps({"machine": machine, "rates": self.rates}, indent=1) + "\n")
         facts = "\n".join(f"- {name}: {value}" for name, value in machine.items())
@@ -135,7 +178,8 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     args = parse_arguments()
-    rounds = 1 if args.quick else args.rounds
+    rounds, started = 1 if args.quick else args.rounds, time.monotonic()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         resolve_jars()
         spark = session("local[2]", tables=("delta",), config={"spark.driver.memory": "2g"})
@@ -146,26 +190,20 @@ def main() -> int:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-bench-")))
         stack.callback(spark.stop)
         brokers = {
-            "plain on Kafka": stack.enter_context(start_kafka(directory / "kafka")),
-            "Tidelog": stack.enter_context(start_tidelog(directory / "tidelog")),
+            "kafka": stack.enter_context(start_kafka(directory / "kafka")),
+            "tidelog": stack.enter_context(start_tidelog(directory / "tidelog")),
         }
-        bench = Bench(
-            spark, {side: broker.bootstrap for side, broker in brokers.items()}, directory, 0.2 if args.quick else 1
-        )
-        wanted = args.target or list(TARGETS)
-        for shape in SHAPES:
-            for broker in brokers.values():
-                fill(broker.bootstrap, bench.shape(shape))
-            for target in wanted:
-                bench.measure(f"{shape.name} to {target}", bench.shape(shape), target, PARTITIONS, rounds)
-        if "topic" in wanted and not args.no_growth:
-            for broker in brokers.values():
-                fill(broker.bootstrap, bench.shape(GROWTH))
-            for count in GROWTH_PARTITIONS:
-                bench.measure(f"{count} partitions, to topic", bench.shape(GROWTH), "topic", count, rounds)
+        bootstraps = {kind: broker.bootstrap for kind, broker in brokers.items()}
+        bench = Bench(spark, bootstraps, directory, 0.2 if args.quick else 1)
+        cases = choose_cases(args.target or list(TARGETS), not args.no_growth)
+        for shape, broker in itertools.product(dict.fromkeys(case.shape for case in cases), brokers.values()):
+            fill(broker.bootstrap, bench.shape(shape))
+        for case in cases:
+            bench.measure(case, rounds)
         print(bench.table())
         if not args.no_results:
-            say(f"kept in {bench.keep(RESULTS, rounds).name}")
+            options = {"rounds": str(rounds), "duration": f"{(time.monotonic() - started) / 60:.0f} min"}
+            say(f"kept in {bench.keep(RESULTS, options).name}")
     return 0
 
 

@@ -17,7 +17,6 @@ from tidelog.pipelines import read_topic, write_table, write_topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SINK_TOPIC = "sink"
 PARTITIONS = 4
 RUN_TIMEOUT_S = 1800
 

@@ -165,7 +165,13 @@ def test_a_lane_of_the_topic_sink_goes_on_after_kills_of_the_node(node: Node) ->
         topic = create_topic(connection, "lane")
     settings = producer_settings(node.bootstrap, {"log_level": "0", "reconnect.backoff.max.ms": "200"})
     target = LaneTarget(
-        topic=topic, sink_id=new_name("sink"), batch=0, partitions=1, settings=settings, transaction_timeout_s=60
+        topic=topic,
+        sink_id=new_name("sink"),
+        batch=0,
+        partitions=1,
+        partitioner="murmur2",
+        settings=settings,
+        transaction_timeout_s=60,
     )
     lane = _Lane(target, 0)
     for batch in range(3):

@@ -24,6 +24,8 @@ ORIGIN = {
 }
 """Headers of a dead letter, all text: why, and where it came from (the timestamp in milliseconds since 1970)."""
 
+SENDER = "tidelog_dead_letters"
+"""Name of the Python function that sends dead letters, in Spark's plans."""
 _KEPT = "__tidelog_kept"
 
 
@@ -59,7 +61,9 @@ def divert(
     )
     settings = client_settings(bootstrap, {"enable.idempotence": "true", **(options or {})})
     # Not deterministic, so that Spark neither runs it twice nor moves it behind a filter that would hide bad records.
-    send = F.arrow_udf(letter_sender(topic, settings), "boolean").asNondeterministic()
+    sender = letter_sender(topic, settings)
+    sender.__name__ = SENDER
+    send = F.arrow_udf(sender, "boolean").asNondeterministic()
     return df.withColumn(_KEPT, send(F.when(reason.isNotNull(), letter))).where(_KEPT).drop(_KEPT)
 
 

@@ -2,7 +2,7 @@
 
 A lane is written by one task at a time, under a transactional id of its own. A task that has no producer for its lane
 makes one: `init_transactions` fences whoever held the id before and settles what that left open, so the marker read
-after it is final. The marker is the offset that the group `<sink id>` has committed for (topic, lane): the first
+after it is final. The marker is an offset that the lane's group has committed for a partition of the topic: the first
 batch that is not written yet. A producer stays open in its Python worker; while nobody else took the id, only it can
 have moved the marker. Lanes hop between workers, so the marker is sent first: an id taken elsewhere shows before any
 row was consumed.
@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelog.pipelines.partitioners import partition_of
 
 LANES_OPEN_MAX = 64
 """Producers kept open in a Python worker; the one used longest ago is closed for a new one."""
@@ -41,9 +44,20 @@ class LaneTarget:
     batch: int
     partitions: int
     """Of the topic, as pinned for this batch; a producer that was opened for fewer does not know the others."""
+    partitioner: str
+    source_lanes: tuple[str, ...] | None = None
+    """The source partition that each task reads, where that is its lane; else lanes are target partitions."""
     settings: Mapping[str, Any]
     """librdkafka settings of the producers."""
     transaction_timeout_s: float
+
+    def transactional_id(self, lane: int) -> str:
+        return f"{self.sink_id}-{lane if self.source_lanes is None else self.source_lanes[lane]}"
+
+    def marker_place(self, lane: int) -> tuple[str, int]:
+        """Group and partition of the marker: a broker takes offsets of partitions that exist only, and there may be
+        more source partitions than those."""
+        return (self.sink_id, lane) if self.source_lanes is None else (self.transactional_id(lane), 0)
 
 
 class _Lane:
@@ -52,8 +66,9 @@ class _Lane:
     def __init__(self, target: LaneTarget, lane: int) -> None:
         from confluent_kafka import Consumer, Producer
 
-        identity = f"{target.sink_id}-{lane}"
-        self.target, self.lane = target, lane
+        self.target = target
+        identity = target.transactional_id(lane)
+        group, self._marker_partition = target.marker_place(lane)
         # An id that was taken elsewhere is everyday here, and no reason for librdkafka to print that it is fatal.
         self.producer = Producer({**target.settings, "transactional.id": identity}, logger=_SILENT)
         self.producer.init_transactions(INIT_TIMEOUT_S)
@@ -67,7 +82,7 @@ class _Lane:
         self.consumer = Consumer(
             {
                 **shared,
-                "group.id": target.sink_id,
+                "group.id": group,
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "retry.backoff.ms": 2,
@@ -79,7 +94,7 @@ class _Lane:
     def _read_marker(self) -> int:
         from confluent_kafka import KafkaException, TopicPartition
 
-        place = TopicPartition(self.target.topic, self.lane)
+        place = TopicPartition(self.target.topic, self._marker_partition)
         deadline = time.monotonic() + MARKER_TIMEOUT_S
         while True:
             try:
@@ -91,7 +106,7 @@ class _Lane:
                     raise
                 time.sleep(MARKER_RETRY_S)
         if committed.error is not None:
-            raise RuntimeError(f"batch marker of {self.target.topic}, lane {self.lane}: {committed.error.str()}")
+            raise RuntimeError(f"batch marker of {self.target.topic}: {committed.error.str()}")
         return max(0, int(committed.offset))
 
     def begin(self, batch: int) -> None:
@@ -99,12 +114,13 @@ class _Lane:
         from confluent_kafka import TopicPartition
 
         self.producer.begin_transaction()
-        marker = TopicPartition(self.target.topic, self.lane, batch + 1)
+        marker = TopicPartition(self.target.topic, self._marker_partition, batch + 1)
         self.producer.send_offsets_to_transaction([marker], self.consumer.consumer_group_metadata(), MARKER_TIMEOUT_S)
 
     def produce(self, rows: pa.RecordBatch) -> None:
         """Queues rows in their order; the transaction's commit waits for them and fails if one was not written."""
-        columns = [rows.column(index).to_pylist() for index in range(rows.num_columns)]
+        partitions = _partitions(self.target, rows)
+        columns = [partitions, *(rows.column(index).to_pylist() for index in range(1, rows.num_columns))]
         extra = rows.schema.names[3:]
         topic, produce = self.target.topic, self.producer.produce
         for partition, key, value, *more in zip(*columns, strict=True):
@@ -166,7 +182,7 @@ def write_lane(target: LaneTarget, batches: Iterator[pa.RecordBatch]) -> Iterato
         except BaseException:
             writer.close()
             raise
-        _keep(f"{target.sink_id}-{lane}", writer)
+        _keep(target.transactional_id(lane), writer)
     columns = [pa.array([lane], pa.int32()), pa.array([rows], pa.int64()), pa.array([writer is None])]
     yield pa.RecordBatch.from_arrays(columns, ["lane", "rows", "skipped"])
 
@@ -175,13 +191,14 @@ def _begin(target: LaneTarget, lane: int) -> _Lane | None:
     """An open transaction for the batch, or None if the batch is there already."""
     from confluent_kafka import KafkaException
 
-    kept = _open.pop(f"{target.sink_id}-{lane}", None)
+    identity = target.transactional_id(lane)
+    kept = _open.pop(identity, None)
     if kept is not None and kept.target.partitions != target.partitions:
         kept.close()
         kept = None
     if kept is not None:
         if kept.marker > target.batch:
-            _keep(f"{target.sink_id}-{lane}", kept)
+            _keep(identity, kept)
             return None
         try:
             kept.begin(target.batch)
@@ -192,7 +209,7 @@ def _begin(target: LaneTarget, lane: int) -> _Lane | None:
     fresh = _Lane(target, lane)
     try:
         if fresh.marker > target.batch:
-            _keep(f"{target.sink_id}-{lane}", fresh)
+            _keep(identity, fresh)
             return None
         fresh.begin(target.batch)
     except BaseException:
@@ -205,6 +222,15 @@ def _keep(identity: str, lane: _Lane) -> None:
     _open[identity] = lane
     while len(_open) > LANES_OPEN_MAX:
         _open.pop(next(iter(_open))).close()
+
+
+def _partitions(target: LaneTarget, rows: pa.RecordBatch) -> list[int]:
+    """Where each row goes: its first column says so, and where that is null the hash of its key."""
+    named, keys = rows.column(0), rows.column(1)
+    if named.null_count:
+        named = pc.coalesce(named, partition_of(keys, target.partitioner, target.partitions))
+    places: list[int] = named.to_pylist()
+    return places
 
 
 def _arguments(names: list[str], values: list[Any]) -> dict[str, Any]:

@@ -91,9 +91,17 @@ def partition_column(df: DataFrame, shape: RecordShape, partitioner: str, partit
         return F.when(named.between(0, partitions - 1), named).otherwise(F.raise_error(wrong).cast("int"))
     if partitions == 1:
         return F.lit(0)
-    key, value = key_column(df, shape), value_column(df, shape)
-    spread = F.pmod(F.xxhash64(value), F.lit(partitions)).cast("int")
-    return F.coalesce(keyed_partition(key, partitioner, partitions), spread)
+    keyed = keyed_partition(key_column(df, shape), partitioner, partitions)
+    return F.coalesce(keyed, _spread(df, shape, partitions))
+
+
+def partition_but_hash(df: DataFrame, shape: RecordShape, partitioner: str, partitions: int) -> Column:
+    """The same, but null where it takes a hash that Spark lacks: for a writer that can compute it itself."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if shape.partition is not None or partitions == 1 or partitioner == "crc32":
+        return partition_column(df, shape, partitioner, partitions)
+    return F.when(key_column(df, shape).isNull(), _spread(df, shape, partitions))
 
 
 def keyed_partition(key: Column, partitioner: str, partitions: int) -> Column:
@@ -104,6 +112,13 @@ def keyed_partition(key: Column, partitioner: str, partitions: int) -> Column:
         return (F.crc32(key) % partitions).cast("int")
     hashed = F.arrow_udf(_hasher(partitioner, partitions), "int")
     return F.when(key.isNotNull(), hashed(key))
+
+
+def _spread(df: DataFrame, shape: RecordShape, partitions: int) -> Column:
+    """The partition of a row without a key."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.pmod(F.xxhash64(value_column(df, shape)), F.lit(partitions)).cast("int")
 
 
 def _hasher(partitioner: str, partitions: int) -> Callable[[Any], Any]:

@@ -2,8 +2,8 @@
 
 A batch that runs again must send every row to the partition and the lane it went to before. A layout therefore counts
 from a batch on: a batch that was begun keeps the one it was begun with, and a topic that has grown is followed from
-the first batch that no run has begun. A lane is a fixed set of target partitions (partition modulo lanes) with one
-transactional id.
+the first batch that no run has begun. A lane is what one task writes under one transactional id: a fixed set of target
+partitions (partition modulo lanes), or the rows of one source partition.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class Layout:
     partitions: int
     lanes: int
     """1 <= lanes <= partitions."""
+    by_source: bool = False
+    """Lanes are the partitions of the source; `lanes` then means nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +49,8 @@ class SinkState:
         return {"version": _VERSION, **asdict(self)}
 
 
-def new_state(topic: str, partitioner: str, partitions: int, lanes: int) -> SinkState:
-    layout = Layout(from_batch=0, partitions=partitions, lanes=min(lanes, partitions))
+def new_state(topic: str, partitioner: str, partitions: int, lanes: int, by_source: bool = False) -> SinkState:
+    layout = Layout(from_batch=0, partitions=partitions, lanes=min(lanes, partitions), by_source=by_source)
     return SinkState(sink_id=f"tidelog-{uuid.uuid4()}", topic=topic, partitioner=partitioner, layouts=(layout,))
 
 
@@ -69,7 +71,14 @@ def parse_state(content: Mapping[str, Any], where: str) -> SinkState:
 
 
 def follow(
-    state: SinkState, *, topic: str, partitioner: str, partitions: int, lanes: int, next_fresh: int
+    state: SinkState,
+    *,
+    topic: str,
+    partitioner: str,
+    partitions: int,
+    lanes: int,
+    next_fresh: int,
+    by_source: bool = False,
 ) -> SinkState:
     """The state for a run that starts now; raises PipelineError for a change that the checkpoint cannot follow."""
     if state.topic != topic:
@@ -87,8 +96,8 @@ def follow(
             f"topic {topic} has {partitions} partitions, the checkpoint knows {last.partitions}: it was made anew;"
             " start with a new checkpoint"
         )
-    wanted = Layout(from_batch=next_fresh, partitions=partitions, lanes=min(lanes, partitions))
-    if (wanted.partitions, wanted.lanes) == (last.partitions, last.lanes):
+    wanted = Layout(from_batch=next_fresh, partitions=partitions, lanes=min(lanes, partitions), by_source=by_source)
+    if replace(wanted, from_batch=last.from_batch) == last:
         return state
     # A layout that no batch was begun with need not be remembered.
     begun = tuple(layout for layout in state.layouts if layout.from_batch < next_fresh)

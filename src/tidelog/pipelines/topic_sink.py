@@ -1,9 +1,10 @@
 """`write_topic()`: a DataFrame into a topic, batch or streaming, exactly once or at least once.
 
-Exactly once: every row is routed to its target partition, each lane of partitions goes to one task, and the task
-writes its rows and the batch's marker in one transaction (`lane_writer`). Nothing spans executors, so nothing has to
-agree: a batch that runs again finds the lanes that are done and writes the others. This rests on a batch that runs
-again having the same rows, and on their layout being pinned in the checkpoint (`sink_state`).
+Exactly once: every row is routed to its target partition, each lane of rows goes to one task, and the task writes
+its rows and the batch's marker in one transaction (`lane_writer`). Nothing spans executors, so nothing has to agree: a
+batch that runs again finds the lanes that are done and writes the others. This rests on a batch that runs again having
+the same rows, and on their layout being pinned in the checkpoint (`sink_state`). A lane is a set of target partitions,
+or, where the tasks that read a topic can write too, a source partition (`source_lanes`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from tidelog.pipelines.record_columns import (
     headers_column,
     key_column,
     order_columns,
+    partition_but_hash,
     partition_column,
     timestamp_column,
     value_column,
 )
+from tidelog.pipelines.source_lanes import source_scan, task_lanes
 from tidelog.pipelines.triggers import trigger_arguments
 
 if TYPE_CHECKING:
@@ -38,6 +41,10 @@ DELIVERIES = ("exactly-once", "at-least-once")
 PARTITIONERS = ("murmur2", "fnv1a", "crc32")
 TRANSACTION_TIMEOUT_S = 300
 """How long one lane may take for one batch, and a killed run can keep readers of committed records waiting."""
+SOURCE_LANES_PER_CORE_MAX = 4
+"""With more source partitions than this, a transaction for each costs more than bringing their rows together."""
+SOURCE_MARKERS_MAX = 1024
+"""Each lane of a source partition ends its transaction in every target partition."""
 _LANE = "__tidelog_lane"
 
 
@@ -60,38 +67,46 @@ class TopicBatch:
     settings: Mapping[str, Any]
 
     def __call__(self, df: DataFrame, batch: int) -> TopicWrite:
-        from pyspark.sql import functions as F  # noqa: N812
-
         from tidelog.pipelines.lane_writer import RESULT, LaneTarget, write_lane
 
         layout = self.state.layout(batch)
-        routed = self._records(df, layout.partitions)
-        lanes = routed.withColumn(_LANE, (F.col(PARTITION) % layout.lanes).cast("int"))
-        shuffled = lanes.repartitionById(layout.lanes, F.col(_LANE))
-        order = [name for name in shuffled.columns if name.startswith("__order_")]
-        if order:
-            shuffled = shuffled.sortWithinPartitions(*order)
+        source_lanes = self._source_lanes(df, batch) if layout.by_source else None
+        records = self._records(df, layout)
+        if not layout.by_source:
+            records = _brought_together(records, layout.lanes)
         target = LaneTarget(
             topic=self.state.topic,
             sink_id=self.state.sink_id,
             batch=batch,
             partitions=layout.partitions,
+            partitioner=self.state.partitioner,
+            source_lanes=source_lanes,
             settings=self.settings,
             transaction_timeout_s=TRANSACTION_TIMEOUT_S,
         )
-        results = shuffled.drop(_LANE, *order).mapInArrow(functools.partial(write_lane, target), RESULT).collect()
+        results = records.mapInArrow(functools.partial(write_lane, target), RESULT).collect()
         return TopicWrite(
             topic=self.state.topic,
             rows=sum(result["rows"] for result in results if not result["skipped"]),
             rows_skipped=sum(result["rows"] for result in results if result["skipped"]),
         )
 
-    def _records(self, df: DataFrame, partitions: int) -> DataFrame:
+    def _source_lanes(self, df: DataFrame, batch: int) -> tuple[str, ...]:
+        lanes = task_lanes(df)
+        if lanes is None:
+            raise PipelineError(
+                f"batch {batch} into topic {self.state.topic} was planned in the tasks that read its source, and its"
+                " steps are others now: finish it with the steps it was begun with, or start with a new checkpoint"
+            )
+        return lanes
+
+    def _records(self, df: DataFrame, layout: sink_state.Layout) -> DataFrame:
         """Partition, key, value, then headers and timestamp if there are any, then what rows are sorted by."""
         from pyspark.sql import functions as F  # noqa: N812
 
+        partition = partition_but_hash if layout.by_source else partition_column
         columns = [
-            partition_column(df, self.shape, self.state.partitioner, partitions).alias(PARTITION),
+            partition(df, self.shape, self.state.partitioner, layout.partitions).alias(PARTITION),
             key_column(df, self.shape).alias("key"),
             value_column(df, self.shape).alias("value"),
         ]
@@ -100,7 +115,7 @@ class TopicBatch:
             columns.append(headers.alias("headers"))
         if timestamp is not None:
             columns.append(timestamp.alias("timestamp"))
-        order = order_columns(df, self.shape)
+        order = [] if layout.by_source else order_columns(df, self.shape)
         columns += [F.col(f"`{name}`").alias(f"__order_{index}") for index, name in enumerate(order)]
         return df.select(*columns)
 
@@ -131,7 +146,8 @@ def write_topic(
     JSON object. A null value is a tombstone. `headers` is an array of key and value (default: the column `headers` if
     there is one) or fixed texts. `partition` names the target partition, else the `partitioner` does (murmur2, fnv1a,
     crc32: the one the topic's other producers use); rows without a key are spread by their value. Rows of a target
-    partition are written in the order of `order_by` (default: `topic`, `partition`, `offset` if the frame has them).
+    partition are written in the order of `order_by` (default: `topic`, `partition`, `offset` if the frame has them); a
+    stream that only selects from topics keeps the order of every source partition without being told.
 
     delivery="exactly-once" needs a `checkpoint` for a stream; a batch with one can be run again after a crash and
     writes only what is missing. "at-least-once" is the connector's plain sink. `trigger`: None (as fast as possible),
@@ -160,11 +176,12 @@ def write_topic(
     if "continuous" in arguments:
         raise PipelineError("a continuous trigger has no batches to count: use delivery='at-least-once' or an interval")
     writer_batch = TopicBatch(
-        state=_prepare(df, topic, bootstrap, partitioner, checkpoint, options),
+        state=_prepare(df, shape, topic, bootstrap, partitioner, checkpoint, options),
         shape=shape,
         settings=producer_settings(bootstrap, options),
     )
-    writer_batch._records(df, 1)  # A wrong column shows here and not in the first batch.
+    # A wrong column shows here and not in the first batch.
+    writer_batch._records(df, sink_state.Layout(from_batch=0, partitions=1, lanes=1))
     if not df.isStreaming:
         return writer_batch(df, 0)
 
@@ -192,8 +209,19 @@ def producer_settings(bootstrap: str, options: Mapping[str, str] | None = None) 
     )
 
 
+def _brought_together(records: DataFrame, lanes: int) -> DataFrame:
+    """The rows of every lane of target partitions in one task, sorted if there is anything to sort by."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    laned = records.withColumn(_LANE, (F.col(PARTITION) % lanes).cast("int"))
+    together = laned.repartitionById(lanes, F.col(_LANE))
+    order = [name for name in records.columns if name.startswith("__order_")]
+    return (together.sortWithinPartitions(*order) if order else together).drop(_LANE, *order)
+
+
 def _prepare(
     df: DataFrame,
+    shape: RecordShape,
     topic: str,
     bootstrap: str,
     partitioner: str,
@@ -208,7 +236,7 @@ def _prepare(
             " turn it off for exactly-once, or use delivery='at-least-once'"
         )
     partitions = partition_counts(bootstrap, [topic], options)[topic]
-    lanes = _lanes(spark, partitions)
+    lanes, by_source = _lanes(spark, partitions), _by_source(df, shape, partitions)
     if checkpoint is None:
         return sink_state.new_state(topic, partitioner, partitions, lanes)
     files = Files(spark, checkpoint)
@@ -217,7 +245,7 @@ def _prepare(
     if content is None:
         if progress.planned >= 0:
             raise PipelineError(f"the checkpoint {checkpoint} belongs to a query with another sink: use another one")
-        state = sink_state.new_state(topic, partitioner, partitions, lanes)
+        state = sink_state.new_state(topic, partitioner, partitions, lanes, by_source)
     else:
         known = sink_state.parse_state(content, where)
         state = sink_state.follow(
@@ -226,6 +254,7 @@ def _prepare(
             partitioner=partitioner,
             partitions=partitions,
             lanes=lanes,
+            by_source=by_source,
             # A batch write is one batch, which was begun when its state was written.
             next_fresh=progress.next_fresh if df.isStreaming else 1,
         )
@@ -238,6 +267,16 @@ def _lanes(spark: SparkSession, partitions: int) -> int:
     """Twice as many lanes as tasks run at once: a transaction costs the same for one partition and for ten."""
     context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
     return min(partitions, 2 * context.defaultParallelism) if context is not None else partitions
+
+
+def _by_source(df: DataFrame, shape: RecordShape, partitions: int) -> bool:
+    """Whether the tasks that read a topic write too: nothing moves rows between tasks, and they are not many."""
+    scan = source_scan(df) if df.isStreaming and shape.order_by is None else None
+    if scan is None:
+        return False
+    lanes = sum(partition_counts(scan.bootstrap, scan.topics, scan.client).values())
+    few = SOURCE_LANES_PER_CORE_MAX * df.sparkSession.sparkContext.defaultParallelism
+    return lanes <= few and lanes * partitions <= SOURCE_MARKERS_MAX
 
 
 def _plain_records(df: DataFrame, shape: RecordShape, partitioner: str, topic: str, bootstrap: str) -> DataFrame:

@@ -20,6 +20,13 @@ def test_a_begun_batch_keeps_the_layout_it_was_begun_with() -> None:
     assert (state.layout(6).partitions, state.layout(6).lanes) == (8, 4)
 
 
+def test_lanes_of_the_source_count_from_the_next_new_batch() -> None:
+    state = new_state("t", "murmur2", 2, 4)
+    followed = follow(state, topic="t", partitioner="murmur2", partitions=2, lanes=4, by_source=True, next_fresh=3)
+    assert [followed.layout(batch).by_source for batch in (2, 3)] == [False, True]
+    assert parse_state(json.loads(json.dumps(followed.to_json())), "here") == followed
+
+
 def test_nothing_changes_while_nothing_changed() -> None:
     state = new_state("t", "murmur2", 2, 4)
     assert grown(state, partitions=2, next_fresh=9) is state

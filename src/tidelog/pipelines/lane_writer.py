@@ -71,6 +71,10 @@ class _Lane:
         group, self._marker_partition = target.marker_place(lane)
         # An id that was taken elsewhere is everyday here, and no reason for librdkafka to print that it is fatal.
         self.producer = Producer({**target.settings, "transactional.id": identity}, logger=_SILENT)
+        # librdkafka looks for the coordinator once and then only every half second, and until its second metadata
+        # answer it may have no connection to ask on.
+        for _ in range(2):
+            self.producer.list_topics(target.topic, INIT_TIMEOUT_S)
         self.producer.init_transactions(INIT_TIMEOUT_S)
         shared = {
             name: value

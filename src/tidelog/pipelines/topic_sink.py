@@ -199,6 +199,8 @@ def producer_settings(bootstrap: str, options: Mapping[str, str] | None = None) 
         {
             "transaction.timeout.ms": str(timeout_ms),
             "linger.ms": "20",
+            # Half of it is also how long a new client waits before it connects to a second broker.
+            "reconnect.backoff.ms": "20",
             "queue.buffering.max.messages": "200000",
             "queue.buffering.max.kbytes": "262144",
             # Otherwise librdkafka forgets its brokers when none answers, but not who coordinates a group, and waits

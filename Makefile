@@ -72,7 +72,7 @@ format: dev ## format the code and fix what can be fixed
 bench: dev compiled ## side by side with a real Apache Kafka (needs Java 17 and Maven)
 	$(BIN)/python -m benchmarks
 
-bench-pipeline: dev $(SPARK) ## pipelines beside Spark's plain connector on a real Apache Kafka (needs Java 17 and Maven)
+bench-pipeline: dev compiled $(SPARK) ## pipelines beside Spark's plain connector on a real Apache Kafka (needs Java 17 and Maven)
 	$(BIN)/python -m benchmarks.pipelines
 
 generate: dev ## message codecs from Kafka's definitions (needs Maven), docs/protocol.md

@@ -26,11 +26,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
-from benchmarks.figures import EVEN
+from benchmarks.figures import Figure
 from benchmarks.pipelines.cases import (
     GROWTH,
-    GROWTH_PARTITIONS,
-    PARTITIONS,
     SHAPES,
     Run,
     Shape,
@@ -63,7 +61,7 @@ _numbers = itertools.count()
 
 
 def describe(shape: Shape) -> str:
-    return f"{shape.name}: {shape.records:,} x {shape.value_bytes:,} B"
+    return f"{shape.name}: {shape.records:,} x {shape.value_bytes:,} B in {shape.partitions} partitions"
 
 
 def say(text: str) -> None:
@@ -78,14 +76,14 @@ def make_topic(bootstrap: str, name: str, partitions: int) -> str:
 
 def fill(bootstrap: str, shape: Shape) -> str:
     """A source topic with the records of a shape."""
-    topic = make_topic(bootstrap, f"source-{shape.name}", PARTITIONS)
+    topic = make_topic(bootstrap, f"source-{shape.name}", shape.partitions)
     settings = {"linger.ms": 50, "queue.buffering.max.messages": 500_000, "log_level": 2}
     producer = Producer({"bootstrap.servers": bootstrap, **settings})
     padding = b"x" * shape.value_bytes
     for number in range(shape.records):
         while True:
             try:
-                producer.produce(topic, padding, b"key-%d" % (number % 10_000), number % PARTITIONS)
+                producer.produce(topic, padding, b"key-%d" % (number % 10_000), number % shape.partitions)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -99,27 +97,32 @@ class Case(NamedTuple):
     name: str
     shape: Shape
     target: str
-    partitions: int
-    """Of the topic that is written."""
     sides: tuple[Side, ...]
+    at_least: float | None
+    """Of the ratio; None where the figure is there to be looked at."""
 
 
 def choose_cases(targets: list[str], growth: bool) -> list[Case]:
     cases = [
-        Case(f"{shape.name} to {target}", shape, target, PARTITIONS, SIDES) for shape in SHAPES for target in targets
+        Case(f"{shape.name} to {target}", shape, target, SIDES, TARGETS[target])
+        for shape in SHAPES
+        for target in targets
     ]
     if growth and "topic" in targets:
-        cases += [
-            Case(f"growth to topic of {count}", GROWTH, "topic", count, (PLAIN, OURS)) for count in GROWTH_PARTITIONS
-        ]
+        for shape in GROWTH:
+            name = f"{shape.partitions} to {shape.partitions} partitions"
+            cases.append(Case(name, shape, "topic", (PLAIN, OURS), None))
     return cases
 
 
 class Bench:
     """Both brokers, one session, and what was measured: case -> side -> rows per second."""
 
-    def __init__(self, spark: SparkSession, bootstraps: dict[str, str], directory: Path, share: float) -> None:
-        self.spark, self.bootstraps, self.directory, self.share = spark, bootstraps, directory, share
+    def __init__(
+        self, spark: SparkSession, bootstraps: dict[str, str], directory: Path, share: float, cases: list[Case]
+    ) -> None:
+        self.spark, self.bootstraps, self.directory = spark, bootstraps, directory
+        self.share, self.cases = share, cases
         self.rates: dict[str, dict[str, list[float]]] = {}
 
     def shape(self, shape: Shape) -> Shape:
@@ -133,7 +136,7 @@ class Bench:
                 place = self.directory / f"run-{next(_numbers)}"
                 sink = ""
                 if case.target == "topic":
-                    sink = make_topic(bootstrap, f"sink-{next(_numbers)}", case.partitions)
+                    sink = make_topic(bootstrap, f"sink-{next(_numbers)}", case.shape.partitions)
                 run = Run(self.spark, bootstrap, f"source-{case.shape.name}", place, sink)
                 rate = timed(side.action, run, case.target, self.shape(case.shape).records)
                 say(f"  {case.name:28} {side.name:16} {rate:12,.0f} rows/s{'' if number else '  (warm-up)'}")
@@ -144,18 +147,18 @@ class Bench:
     def table(self) -> str:
         head = " | ".join(f"{side.name}, rows/s" for side in SIDES)
         lines = [f"| case | {head} | ratio | target | |", "|---|---:|---:|---:|---:|---|---|"]
-        for case, sides in self.rates.items():
-            medians = {name: statistics.median(rates) for name, rates in sides.items()}
-            least = next(limit for target, limit in TARGETS.items() if target in case)
+        for case in (case for case in self.cases if case.name in self.rates):
+            medians = {name: statistics.median(rates) for name, rates in self.rates[case.name].items()}
             ratio = medians[OURS.name] / medians[PLAIN.name]
-            verdict = "ok" if ratio >= least else "even" if ratio >= (1 - EVEN) * least else "missed"
+            target = Figure(case.name, case.name, "rows/s", at_least=case.at_least)
             values = " | ".join(format_value(medians.get(side.name)) for side in SIDES)
-            lines.append(f"| {case} | {values} | {ratio:.2f} | >= {least:g}x | {verdict} |")
+            verdict = target.verdict(ratio).value
+            lines.append(f"| {case.name} | {values} | {ratio:.2f} | {target.target} | {verdict} |")
         return "\n".join(lines)
 
     def keep(self, directory: Path, options: Mapping[str, str]) -> Path:
         machine = {**describe_machine(), "spark": f"{self.spark.version}, local[2]", **options}
-        machine |= {"records": f"{self.share:.0%} of {', '.join(map(describe, (*SHAPES, GROWTH)))}"}
+        machine |= {"records": f"{self.share:.0%} of {', '.join(map(describe, (*SHAPES, *GROWTH)))}"}
         stem = directory / f"{time.strftime('%Y-%m-%d')}-{machine['cores']}c-pipelines"
         stem.with_suffix(".json").write_text(json.dumps({"machine": machine, "rates": self.rates}, indent=1) + "\n")
         facts = "\n".join(f"- {name}: {value}" for name, value in machine.items())
@@ -194,8 +197,8 @@ def main() -> int:
             "tidelog": stack.enter_context(start_tidelog(directory / "tidelog")),
         }
         bootstraps = {kind: broker.bootstrap for kind, broker in brokers.items()}
-        bench = Bench(spark, bootstraps, directory, 0.2 if args.quick else 1)
         cases = choose_cases(args.target or list(TARGETS), not args.no_growth)
+        bench = Bench(spark, bootstraps, directory, 0.2 if args.quick else 1, cases)
         for shape, broker in itertools.product(dict.fromkeys(case.shape for case in cases), brokers.values()):
             fill(broker.bootstrap, bench.shape(shape))
         for case in cases:

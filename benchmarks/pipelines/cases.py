@@ -17,7 +17,6 @@ from tidelog.pipelines import read_topic, write_table, write_topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PARTITIONS = 4
 RUN_TIMEOUT_S = 1800
 
 
@@ -27,12 +26,13 @@ class Shape(NamedTuple):
     name: str
     records: int
     value_bytes: int
+    partitions: int = 4
+    """Of the topic that is read, and of the one that is written."""
 
 
 SHAPES = (Shape("100b", 1_000_000, 100), Shape("1k", 200_000, 1000))
-GROWTH = Shape("growth", 200_000, 100)
+GROWTH = tuple(Shape(f"partitions-{count}", 200_000, 100, count) for count in (1, 4, 16, 64))
 """For the cost of many partitions."""
-GROWTH_PARTITIONS = (1, 4, 16, 64)
 
 
 class Run(NamedTuple):

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tidelog import compiled
 
@@ -18,6 +19,10 @@ if os.environ.get(compiled.VARIABLE) != "1":
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what it runs in the background so, and children inherit it: the commands could not be interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How fast an example runs depends on what else the machine does; a test that hangs has the time-out of all tests.
+settings.register_profile("tidelog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tidelog")
 
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.java_tools import JavaTools

@@ -20,15 +20,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what it runs in the background so, and children inherit it: the commands could not be interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How fast an example runs depends on what else the machine does; a test that hangs has the time-out of all tests.
-settings.register_profile("tidelog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("tidelog")
-
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.java_tools import JavaTools
 from benchmarks.wire import Connection
 from tests.servers.target import start_target, target_kind
 from tests.servers.tools import require_kafka
+
+# How fast an example runs depends on what else the machine does; a test that hangs has the time-out of all tests.
+settings.register_profile("tidelog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tidelog")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -88,3 +88,20 @@ def test_no_loop_changes_the_name_its_range_was_made_from() -> None:
                 if bounds & changed:
                     offenders.append(f"{name}:{node.lineno}")
     assert offenders == []
+
+
+def test_the_name_of_a_caught_exception_has_one_type_in_its_function() -> None:
+    """mypyc gives it the type it had first, and raises TypeError in the handler of the second."""
+    offenders = []
+    for name in listed_modules():
+        for function in ast.walk(ast.parse(Path(compiled.source_path(name)).read_text())):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            inside = [inner for statement in function.body for inner in ast.walk(statement)]
+            caught = {(i.name, ast.unparse(i.type)) for i in inside if isinstance(i, ast.ExceptHandler) and i.type}
+            names = [caught_name for caught_name, _ in caught if caught_name is not None]
+            stored = {i.id for i in inside if isinstance(i, ast.Name) and isinstance(i.ctx, ast.Store)}
+            offenders += [
+                f"{name}.{function.name}: {each}" for each in names if names.count(each) > 1 or each in stored
+            ]
+    assert offenders == []

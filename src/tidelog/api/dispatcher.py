@@ -139,14 +139,14 @@ class Dispatcher:
                 return self._answer_later(context, response, route, started_s)
             route.duration.observe(perf_counter() - started_s)
             return _encode(context, response)
-        except MalformedMessage as error:
-            raise CloseConnection("malformed", f"api {api_key} version {version}: {error}") from error
+        except MalformedMessage as malformed:
+            raise CloseConnection("malformed", f"api {api_key} version {version}: {malformed}") from malformed
         except CloseConnection:
             raise
-        except Exception as error:
+        except Exception as fault:
             # A fault of this node, not of the peer: only this connection pays for it.
             logger.exception("request failed", api_key=api_key, version=version)
-            raise CloseConnection("error", repr(error)) from error
+            raise CloseConnection("error", repr(fault)) from fault
 
     def _load_route(self, api_key: int, version: int) -> _Route:
         api = BY_KEY.get(api_key)

@@ -112,11 +112,11 @@ def check_write(
     transactions = services.transactions
     try:
         if adds:
-            error, commit = transactions.submit_partitions(request)
-            if commit is not None or error is ErrorCode.CONCURRENT_TRANSACTIONS:
+            code, commit = transactions.submit_partitions(request)
+            if commit is not None or code is ErrorCode.CONCURRENT_TRANSACTIONS:
                 return _add(transactions, request, commit)
-            if error is not ErrorCode.NONE:
-                return dict.fromkeys(request.partitions, error)
+            if code is not ErrorCode.NONE:
+                return dict.fromkeys(request.partitions, code)
         return transactions.verify_partitions(request)
     except BrokerError as error:
         if error.code is ErrorCode.NOT_COORDINATOR:
@@ -140,9 +140,9 @@ async def _add(
     try:
         if commit is not None:
             await commit
-        error = await transactions.add_partitions(request)
-        if error is not ErrorCode.NONE:
-            return dict.fromkeys(request.partitions, error)
+        code = await transactions.add_partitions(request)
+        if code is not ErrorCode.NONE:
+            return dict.fromkeys(request.partitions, code)
         return transactions.verify_partitions(request)
     except BrokerError as error:
         return dict.fromkeys(request.partitions, error.code)

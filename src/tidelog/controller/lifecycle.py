@@ -59,7 +59,7 @@ class BrokerLifecycle:
         *,
         collect_statistics: Callable[[], dict[str, Any]],
         give_up: Callable[[str], None],
-        ask_members: Callable[[], Awaitable[str | None]],
+        ask_members: Callable[[], Awaitable[BrokerError | None]],
         is_short_of_room: Callable[[], bool],
     ) -> None:
         """`give_up` is called, with one line for people, when the cluster does not want this node any more.
@@ -112,9 +112,11 @@ class BrokerLifecycle:
             except BrokerError as error:
                 logger.info("waiting for a controller", reason=error.message)
                 refusal = await self._ask_members()
-                if refusal is not None:
-                    raise RegistrationRefused(f"the cluster does not take this node in: {refusal}") from None
-                give_up_s = loop.time() + patience_s
+                if refusal is None:
+                    give_up_s = loop.time() + patience_s
+                # Who has just died counts as alive until its session ends: this may be the same node, restarted.
+                elif refusal.code != ErrorCode.DUPLICATE_BROKER_REGISTRATION or loop.time() > give_up_s:
+                    raise RegistrationRefused(f"the cluster does not take this node in: {refusal.message}") from None
                 continue
             if code == ErrorCode.NONE:
                 break

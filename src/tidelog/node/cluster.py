@@ -40,7 +40,7 @@ _FINAL = frozenset(
         ErrorCode.DUPLICATE_BROKER_REGISTRATION,
     }
 )
-"""Answers after which a node need not wait any longer."""
+"""Answers that say why a node is not taken in."""
 
 
 class Cluster:
@@ -141,7 +141,7 @@ class Cluster:
                 raise NodeStartError(str(error)) from None
         return self.runner.take_newest()
 
-    async def _ask_members(self) -> str | None:
+    async def _ask_members(self) -> BrokerError | None:
         """Why the others do not speak to this node, if one of them says so."""
         own_id = self._config.node_id
         own = next(each for each in self._endpoints if each.name == self._config.inter_node_listener_name)
@@ -159,8 +159,8 @@ class Cluster:
                 answered = await ask_for_place(self.peers.pool.client(node_id, CONTROL), body, ASK_SECONDS_MAX)
             except (RpcError, BrokerError):
                 continue
-            if answered.get("code") in _FINAL:
-                return str(answered.get("error"))
+            if (code := answered.get("code")) in _FINAL:
+                return BrokerError(ErrorCode(code), str(answered.get("error")))
         return None
 
     async def _begin_leader_epochs(self) -> None:

@@ -36,7 +36,8 @@ def command(cluster: Cluster) -> Command:
 def until(condition: Callable[[], bool], what: str) -> None:
     deadline_s = time.monotonic() + DEADLINE_S
     while not condition():
-        assert time.monotonic() < deadline_s, f"not in time: {what}"
+        if time.monotonic() >= deadline_s:
+            raise TimeoutError(f"not in time: {what}")
         time.sleep(0.05)
 
 

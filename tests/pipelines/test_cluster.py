@@ -63,7 +63,8 @@ def test_executors_die_at_random_moments(
         try:
             deadline = time.monotonic() + 5 * RUN_TIMEOUT_S
             while process.poll() is None:
-                assert time.monotonic() < deadline, (tmp_path / "output").read_text()[-3000:]
+                if time.monotonic() >= deadline:
+                    raise TimeoutError((tmp_path / "output").read_text()[-3000:])
                 time.sleep(chance.uniform(1, 8))
                 executors = chance.choice(workers).executors()
                 if executors and kills < ROUNDS:

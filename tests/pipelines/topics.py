@@ -59,7 +59,8 @@ def read_all(bootstrap: str, topic: str) -> list[Record]:
         unread, found = set(partitions), []
         deadline = time.monotonic() + READ_TIMEOUT_S
         while unread:
-            assert time.monotonic() < deadline, f"no end of {topic}, partitions {unread}: a transaction is open"
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"no end of {topic}, partitions {unread}: a transaction is open")
             for message in consumer.consume(10_000, 0.1):
                 if message.error():
                     unread.discard(message.partition())

@@ -115,6 +115,11 @@ class LocalCluster:
     def pids(self) -> dict[int, int]:
         return {node.node_id: node.process.pid for node in self._nodes if node.process is not None}
 
+    @property
+    def ended(self) -> list[int]:
+        """The nodes whose process is not there any more."""
+        return [node.node_id for node in self._nodes if node.process is not None and node.process.poll() is not None]
+
     def start(self) -> None:
         """Returns when every node is ready; CommandError, with all of them stopped, when one is not."""
         self._data.mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,8 @@ def read(
         messages: list[Message] = []
         deadline = time.monotonic() + 60
         while len(messages) < count:
-            assert time.monotonic() < deadline, f"{len(messages)} of {count} messages"
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"{len(messages)} of {count} messages")
             for message in consumer.consume(num_messages=count - len(messages), timeout=0.5):
                 assert message.error() is None, message.error()
                 messages.append(message)

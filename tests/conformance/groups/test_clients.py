@@ -49,7 +49,8 @@ def poll_until(condition: Callable[[], bool], what: str, *consumers: Consumer) -
     messages = []
     deadline = time.monotonic() + SETTLE_S
     while not condition():
-        assert time.monotonic() < deadline, what
+        if time.monotonic() >= deadline:
+            raise TimeoutError(what)
         for member in consumers:
             message = member.poll(0.05)
             if message is not None:
@@ -167,5 +168,6 @@ def test_aiokafka_beside_the_consumer_protocol(broker: BrokerProcess, groups: Gr
 async def _until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + SETTLE_S
     while not condition():
-        assert time.monotonic() < deadline, what
+        if time.monotonic() >= deadline:
+            raise TimeoutError(what)
         await asyncio.sleep(0.05)

@@ -158,7 +158,8 @@ class Output:
             for instance in instances:
                 instance.check_alive()
             logs = "".join(instance.log_text()[-3000:] for instance in instances)
-            assert time.monotonic() < deadline, f"{self.total} of {total} words after {timeout_s} s\n{logs}"
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"{self.total} of {total} words after {timeout_s} s\n{logs}")
             self.poll()
 
     def poll(self, timeout_s: float = 0.2) -> None:

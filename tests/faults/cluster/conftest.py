@@ -23,7 +23,7 @@ def cluster_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def cluster(cluster_data: Path) -> Iterator[LocalCluster]:
+def running_cluster(cluster_data: Path) -> Iterator[LocalCluster]:
     arguments = ["--log-level", "warning"]
     for name, value in SETTINGS.items():
         arguments += ["-o", f"{name}={value}"]
@@ -33,3 +33,10 @@ def cluster(cluster_data: Path) -> Iterator[LocalCluster]:
         yield running
     finally:
         running.stop()
+
+
+@pytest.fixture
+def cluster(running_cluster: LocalCluster) -> LocalCluster:
+    """What a test that failed left dead is not to fail the next one."""
+    running_cluster.start_again(*running_cluster.ended)
+    return running_cluster

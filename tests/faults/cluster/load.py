@@ -48,7 +48,8 @@ def wait_for(bootstrap: str, condition: Any, what: str) -> ClusterState:
         state = cluster_state(bootstrap)
         if state is not None and condition(state):
             return state
-        assert time.monotonic() < deadline_s, f"not in time: {what}"
+        if time.monotonic() >= deadline_s:
+            raise TimeoutError(f"not in time: {what}")
         time.sleep(0.05)
 
 
@@ -142,7 +143,8 @@ class Load:
                 times = self._times_s[partition]
                 if partition not in found and times and times[-1][0] > after_s:
                     found[partition] = next(done_s for asked_s, done_s in times if asked_s > after_s)
-            assert time.monotonic() < deadline_s, f"no writes in {set(partitions) - set(found)}"
+            if time.monotonic() >= deadline_s:
+                raise TimeoutError(f"no writes in {set(partitions) - set(found)}")
             time.sleep(0.01)
         return max(found.values()) - after_s
 
@@ -165,7 +167,8 @@ def read_numbers(bootstrap: str, topic: str, partition: int) -> list[int]:
         numbers: list[int] = []
         deadline_s = time.monotonic() + DEADLINE_S
         while len(numbers) < end:
-            assert time.monotonic() < deadline_s, f"{len(numbers)} of {end} records read"
+            if time.monotonic() >= deadline_s:
+                raise TimeoutError(f"{len(numbers)} of {end} records read")
             numbers += [int(message.value()) for message in consumer.consume(1000, 0.5) if not message.error()]
         return numbers
     finally:

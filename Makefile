@@ -39,7 +39,7 @@ FOREIGN_TESTS := $(addprefix tests/,cli conformance faults hostile)
 test: lint compiled $(SPARK) ## set everything up, then lint and run all tests but the long ones
 	$(BIN)/pytest -m "not long" -n 2 --dist loadfile $(addprefix --ignore ,$(FOREIGN_TESTS) tests/pipelines)
 	$(BIN)/pytest -m "not long" -n 2 --dist loadfile $(FOREIGN) $(FOREIGN_TESTS)
-	$(BIN)/pytest -m "not long" $(FOREIGN) tests/pipelines
+	$(BIN)/pytest -m "not long" -n 2 --dist loadfile --timeout 300 $(FOREIGN) tests/pipelines
 	@$(MAKE) --no-print-directory test-compiled
 
 # The first run above is plain Python, brokers in processes of their own are compiled; this is the rest of the proof.

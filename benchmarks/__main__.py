@@ -168,7 +168,7 @@ def main() -> int:
     print(table(summarise(rounds)))
     if not args.no_results:
         options = {"rounds": str(count), "records": f"{share:.0%} of the full number", "cases": ", ".join(wanted)}
-        path = write_results(rounds, options, args.results or RESULTS)
+        path = write_results(rounds, options, args.results or RESULTS, part=args.part)
         say(f"kept in {path.parent.name}/{path.name}")
     return 0
 

@@ -50,11 +50,14 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def write_results(samples: Samples, options: Mapping[str, str], directory: Path = RESULTS) -> Path:
-    """Returns the path of the readable file; the raw values stand beside it."""
+def write_results(
+    samples: Samples, options: Mapping[str, str], directory: Path = RESULTS, *, part: str | None = None
+) -> Path:
+    """Returns the path of the readable file; the raw values stand beside it. A part has files of its own."""
     directory.mkdir(parents=True, exist_ok=True)
     machine = describe_machine()
-    stem = directory / f"{time.strftime('%Y-%m-%d')}-{machine['cores']}c"
+    name = f"{time.strftime('%Y-%m-%d')}-{machine['cores']}c"
+    stem = directory / (name if part is None else f"{name}-{part}")
     rows = summarise(samples)
     raw = {"machine": machine, "options": dict(options), "rounds": samples}
     stem.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")

@@ -76,16 +76,24 @@ def _create_topic(port: int, nodes: int) -> None:
     assert result.error_code == 0, result
     leaders = {partition.leader_id for partition in _describe(port, [NODES]).topics[0].partitions}
     assert len(leaders) == nodes, f"the leaders are on {leaders}"
+    wait_until(lambda: None not in _ends(port), "every leader knows that it leads", 30.0, 0.05)
 
 
 def _check_count(port: int, records: int) -> None:
     """A node that loses records has no figures."""
+    found = sum(end or 0 for end in _ends(port))
+    assert found == records, f"{found} of {records} records"
+
+
+def _ends(port: int) -> list[int | None]:
+    """The end of every partition as its leader tells it; None while it does not know that it leads."""
     described = _describe(port, [NODES])
     ports = {broker.node_id: broker.port for broker in described.brokers}
-    found = 0
+    ends: list[int | None] = []
     for partition in described.topics[0].partitions:
         wanted = ListOffsetsPartition(partition_index=partition.partition_index, timestamp=LATEST)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=NODES, partitions=[wanted])])
         with Connection(ports[partition.leader_id]) as connection:
-            found += connection.call(request, 4).topics[0].partitions[0].offset
-    assert found == records, f"{found} of {records} records"
+            answer = connection.call(request, 4).topics[0].partitions[0]
+        ends.append(answer.offset if answer.error_code == 0 else None)
+    return ends

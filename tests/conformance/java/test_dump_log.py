@@ -28,7 +28,9 @@ def dump(java_tools: JavaTools) -> Dump:
     def run(path: Path, *options: str) -> str:
         output = java_tools.run("dump-log", "--files", str(path), *options)
         assert output.status == 0, output
-        assert COMPLAINTS.search(output.stdout.replace("isvalid: true", "")) is None, output.stdout[-3000:]
+        # What stands in the records is other tests' business: a topic may well be called invalid.
+        told = re.sub(r"payload: .*$", "", output.stdout, flags=re.MULTILINE).replace("isvalid: true", "")
+        assert COMPLAINTS.search(told) is None, output.stdout[-3000:]
         return output.stdout
 
     return run

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.hot_readers import mutate, verdict
 from tests.property.test_protocol_messages import values
 from tests.unit.protocol.reference import BY_NAME
 
-from tidelog.protocol.errors import MalformedMessage, UnencodableValue, UnsupportedVersion
+from tidelog.protocol.errors import UnencodableValue, UnsupportedVersion
 from tidelog.protocol.generated import fetch, produce
 from tidelog.protocol.hot_fetch import decode_fetch, encode_fetch_response
 from tidelog.protocol.hot_produce import PartitionResult, decode_produce, encode_produce_response
@@ -93,13 +94,6 @@ def hot_fetch(frame: bytes, version: int) -> Any:
     return {name: getattr(request, name) for name in dir(request) if not name.startswith("_")}
 
 
-def verdict(read: Any, frame: bytes, version: int) -> Any:
-    try:
-        return read(frame, version)
-    except MalformedMessage:
-        return "malformed"
-
-
 def hot_produce(frame: bytes, version: int) -> Any:
     return decode_produce(frame, 0, version)
 
@@ -134,19 +128,8 @@ def test_protocol_hot_requests_refuse_what_generated_refuses(
     name, version, frame = case
     hot, generated = READERS[name]
     for _ in range(12):
-        mutant = bytearray(frame)
-        for _ in range(chance.randint(1, 3)):
-            at = chance.randint(0, len(mutant))
-            match chance.randint(0, 3):
-                case 0:
-                    mutant[at : at + 1] = bytes([chance.randint(0, 255)])
-                case 1:
-                    del mutant[at:]
-                case 2:
-                    mutant[at:at] = bytes(chance.choices([0, 1, 2, 0x7F, 0x80, 0xFF], k=chance.randint(1, 6)))
-                case _:
-                    mutant[at : at + 4] = b"\xff\xff\xff\x7f"
-        assert verdict(hot, bytes(mutant), version) == verdict(generated, bytes(mutant), version)
+        mutant = mutate(frame, chance)
+        assert verdict(hot, mutant, version) == verdict(generated, mutant, version)
 
 
 @pytest.mark.parametrize(("name", "versions"), [("ProduceRequest", PRODUCE_VERSIONS), ("FetchRequest", FETCH_VERSIONS)])

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.hot_readers import mutate, verdict
 from tests.property.test_protocol_messages import values
 from tests.unit.protocol.reference import BY_NAME
 
-from tidelog.protocol.errors import MalformedMessage, UnencodableValue, UnsupportedVersion
+from tidelog.protocol.errors import UnencodableValue, UnsupportedVersion
 from tidelog.protocol.generated import consumer_group_heartbeat, heartbeat, join_group, offset_commit, sync_group
 from tidelog.protocol.hot_groups import (
     decode_consumer_heartbeat,
@@ -94,13 +95,6 @@ READERS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def verdict(read: Any, frame: bytes, version: int) -> Any:
-    try:
-        return read(frame, version)
-    except MalformedMessage:
-        return "malformed"
-
-
 @st.composite
 def frames(draw: st.DrawFn) -> tuple[str, int, bytes]:
     name = draw(st.sampled_from(sorted(READERS)))
@@ -117,20 +111,10 @@ def test_protocol_hot_groups_requests_read_as_generated(case: tuple[str, int, by
     expected = generated(frame, version)
     assert hot(frame, version) == expected
     assert hot(bytearray(frame), version) == expected
+    assert hot(memoryview(frame), version) == expected
     for _ in range(12):
-        mutant = bytearray(frame)
-        for _ in range(chance.randint(1, 3)):
-            at = chance.randint(0, len(mutant))
-            match chance.randint(0, 3):
-                case 0:
-                    mutant[at : at + 1] = bytes([chance.randint(0, 255)])
-                case 1:
-                    del mutant[at:]
-                case 2:
-                    mutant[at:at] = bytes(chance.choices([0, 1, 2, 0x7F, 0x80, 0xFF], k=chance.randint(1, 6)))
-                case _:
-                    mutant[at : at + 4] = b"\xff\xff\xff\x7f"
-        assert verdict(hot, bytes(mutant), version) == verdict(generated, bytes(mutant), version)
+        mutant = mutate(frame, chance)
+        assert verdict(hot, mutant, version) == verdict(generated, mutant, version)
 
 
 @pytest.mark.parametrize("name", sorted(READERS))

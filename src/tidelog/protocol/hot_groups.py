@@ -16,8 +16,8 @@ from tidelog.protocol.wire import (
     append_compact_count,
     append_compact_string,
     decode_int32_array,
-    decode_long_size,
     read_compact_bytes,
+    read_compact_count,
     read_compact_string,
     read_nullable_compact_string,
     skip_tags,
@@ -127,10 +127,7 @@ def decode_consumer_heartbeat(frame: Buffer, pos: int, version: int) -> Consumer
 
 def _read_names(frame: Buffer, pos: int, limit: int) -> tuple[list[str] | None, int]:
     """An array of strings, or null."""
-    count: int = frame[pos]
-    pos += 1
-    if count > 127:
-        count, pos = decode_long_size(frame, pos - 1)
+    count, pos = read_compact_count(frame, pos)
     if count == 0:
         return None, pos
     if count - 1 > limit - pos:
@@ -144,10 +141,7 @@ def _read_names(frame: Buffer, pos: int, limit: int) -> tuple[list[str] | None, 
 
 def _read_topic_partitions(frame: Buffer, pos: int, limit: int) -> tuple[dict[bytes, tuple[int, ...]] | None, int]:
     """Partitions by topic id, or null; of a topic that is named twice the last."""
-    count: int = frame[pos]
-    pos += 1
-    if count > 127:
-        count, pos = decode_long_size(frame, pos - 1)
+    count, pos = read_compact_count(frame, pos)
     if count == 0:
         return None, pos
     if (count - 1) * _TOPIC_BYTES_MIN > limit - pos:
@@ -155,10 +149,7 @@ def _read_topic_partitions(frame: Buffer, pos: int, limit: int) -> tuple[dict[by
     owned: dict[bytes, tuple[int, ...]] = {}
     for _ in range(count - 1):
         topic_id = bytes(frame[pos : pos + 16])
-        size: int = frame[pos + 16]
-        pos += 17
-        if size > 127:
-            size, pos = decode_long_size(frame, pos - 1)
+        size, pos = read_compact_count(frame, pos + 16)
         if size == 0:
             raise MalformedMessage("an array is null that must not be")
         owned[topic_id] = tuple(decode_int32_array(frame, pos, limit, size - 1))
@@ -289,10 +280,7 @@ def encode_sync_response(
 def _read_pairs(frame: Buffer, pos: int) -> tuple[list[tuple[str, bytes]], int]:
     """An array of structures that are a string and bytes."""
     limit = len(frame)
-    count: int = frame[pos]
-    pos += 1
-    if count > 127:
-        count, pos = decode_long_size(frame, pos - 1)
+    count, pos = read_compact_count(frame, pos)
     if count == 0 or (count - 1) * _PAIR_BYTES_MIN > limit - pos:
         raise MalformedMessage("an array is null or has more elements than bytes")
     pairs: list[tuple[str, bytes]] = []

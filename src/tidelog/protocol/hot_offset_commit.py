@@ -16,7 +16,7 @@ from tidelog.protocol.wire import (
     append_compact_count,
     append_compact_string,
     append_string,
-    decode_long_size,
+    read_compact_count,
     read_compact_string,
     read_nullable_compact_string,
     skip_tags,
@@ -44,7 +44,6 @@ _PARTITION_BYTES_MIN: Final = 18
 
 _unpack_generation: Final = Format(">i").unpack_from
 _unpack_partition: Final = Format(">iqiBB").unpack_from
-_unpack_partition_front: Final = Format(">iqi").unpack_from
 _pack_i: Final = Format(">i").pack
 _pack_classic: Final = Format(">ih").pack
 _pack_flexible: Final = Format(">ihx").pack
@@ -66,10 +65,7 @@ def _decode_flexible(frame: Buffer, pos: int, version: int) -> OffsetCommit:
     generation: int = _unpack_generation(frame, pos)[0]
     member_id, pos = read_compact_string(frame, pos + 4)
     instance_id, pos = read_nullable_compact_string(frame, pos)
-    count: int = frame[pos]
-    pos += 1
-    if count > 127:
-        count, pos = decode_long_size(frame, pos - 1)
+    count, pos = read_compact_count(frame, pos)
     if count == 0 or count - 1 > limit - pos:
         raise MalformedMessage("OffsetCommitRequest.topics is null or has more elements than bytes")
     topics: list[CommittedTopic] = []
@@ -94,10 +90,7 @@ def _decode_flexible(frame: Buffer, pos: int, version: int) -> OffsetCommit:
 
 
 def _decode_partitions(frame: Buffer, pos: int, limit: int) -> tuple[list[CommittedPartition], int]:
-    count: int = frame[pos]
-    pos += 1
-    if count > 127:
-        count, pos = decode_long_size(frame, pos - 1)
+    count, pos = read_compact_count(frame, pos)
     if count == 0 or (count - 1) * _PARTITION_BYTES_MIN > limit - pos:
         raise MalformedMessage("OffsetCommitRequestTopic.partitions is null or has more elements than bytes")
     partitions: list[CommittedPartition] = []

@@ -80,6 +80,15 @@ def read_compact_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
     return bytes(buf[pos:end]), end
 
 
+def read_compact_count(buf: Buffer, pos: int) -> tuple[int, int]:
+    """One more than the elements of an array of flexible versions, 0 for null, and where they begin."""
+    count: int = buf[pos]
+    pos += 1
+    if count > 127:
+        count, pos = decode_long_size(buf, pos - 1)
+    return count, pos
+
+
 def decode_long_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
     count, pos = decode_long_size(buf, pos)
     if count > TAGGED_FIELDS_MAX:

@@ -11,6 +11,7 @@ import errno
 import socket
 from collections.abc import Callable
 
+from tidelog.net.pacing import resume_pacing, stop_pacing
 from tidelog.telemetry.logs import get_logger
 
 logger = get_logger("tidelog.net")
@@ -30,6 +31,8 @@ class Acceptor:
         self._sockets: list[socket.socket] = []
         self._opening: set[asyncio.Task[object]] = set()
         self._retries: set[asyncio.TimerHandle] = set()
+        self._paced: bytes | None = None
+        """The congestion control for peers on other machines, where it is not that of the listening sockets."""
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
         """Takes the address, of every family that it has; raises OSError. Returns what the first was bound to."""
@@ -51,13 +54,14 @@ class Acceptor:
 
     def start(self) -> None:
         for listening in self._sockets:
+            self._paced = stop_pacing(listening)
             listening.listen(self._backlog)
             self._loop.add_reader(listening.fileno(), self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTED_PER_TURN_MAX):
             try:
-                accepted, _ = listening.accept()
+                accepted, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -68,6 +72,8 @@ class Acceptor:
                 return
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._paced is not None:
+                resume_pacing(accepted, address[0], self._paced)
             task: asyncio.Task[object] = self._loop.create_task(self._open(accepted))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)

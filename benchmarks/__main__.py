@@ -1,8 +1,8 @@
 """`python -m benchmarks`: Tidelog beside a real Apache Kafka on this machine, with the same clients.
 
 Starts and replays are measured first, each with fresh processes in turn. Then both brokers run, and only one at a time
-has load: in every round each case runs on one and then on the other. Before the first round every case runs once in
-full on both, unmeasured, so that the JVM has compiled what it is measured by.
+has load: in every round each case runs on one and then on the other, in the next round the other way round. Before the
+first round every case runs once in full on both, unmeasured, so that the JVM has compiled what it is measured by.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
 from benchmarks.broker_process import BrokerProcess
@@ -42,6 +42,7 @@ PARTS = {
 CASE_NAMES = tuple(name for names in PARTS.values() for name in names)
 
 Rounds = dict[str, dict[str, list[float]]]
+T = TypeVar("T")
 
 
 def say(text: str) -> None:
@@ -69,11 +70,16 @@ def keep(rounds: Rounds, kind: str, figures: dict[str, float]) -> None:
     say(f"  {kind:8}" + "  ".join(f"{name.partition('.')[2]}={value:.4g}" for name, value in figures.items()))
 
 
+def in_turn(items: Iterable[T], number: int) -> list[T]:
+    """In every other round the other way round: what follows a load is not always the same broker."""
+    return list(items)[:: -1 if number % 2 else 1]
+
+
 def measure_starts(rounds: Rounds, kinds: list[str], name: str, count: int, directory: Path) -> None:
     """Of fresh processes: `start` or `groups-replay`."""
     measure = measure_start if name == START else measure_replay
     for number in range(count):
-        for kind in kinds:
+        for kind in in_turn(kinds, number):
             say(f"{name}, round {number + 1} of {count}, {kind}")
             place = directory / f"{name}-{kind}-{number}"
             keep(rounds, kind, measure(kind, place))
@@ -104,7 +110,7 @@ def measure_load(rounds: Rounds, kinds: list[str], load: LoadRun, count: int, sh
         for number in range(count):
             for case in cases:
                 say(f"round {number + 1} of {count}, {case.name}")
-                for kind, broker in brokers.items():
+                for kind, broker in in_turn(brokers.items(), number):
                     keep(rounds, kind, case.run(broker, share))
         for kind, broker in brokers.items():
             keep(rounds, kind, {load.memory_figure: broker.rss_bytes() / 2**20})
@@ -127,7 +133,7 @@ def measure_cluster(
         for number in range(count):
             for case in cases:
                 say(f"round {number + 1} of {count}, {case.name}")
-                for kind, cluster in clusters.items():
+                for kind, cluster in in_turn(clusters.items(), number):
                     keep(rounds, kind, case.run(cluster, share))
         for kind, cluster in clusters.items():
             keep(rounds, kind, {"cluster.loaded_mib": cluster.rss_bytes() / 2**20})

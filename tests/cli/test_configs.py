@@ -68,6 +68,21 @@ def test_brokers(tidelog: Command) -> None:
     assert "there is no broker 99" in tidelog("configs", "describe", "broker", "99", fails=True).err
 
 
+def test_groups(tidelog: Command) -> None:
+    setting = "consumer.heartbeat.interval.ms"
+    done = tidelog("configs", "set", "group", "readers", f"{setting}=7000")
+    assert done.out == f"group readers: {setting} = 7000\n"
+    out = tidelog("configs", "describe", "group", "readers", setting).out
+    assert out.splitlines()[1].split() == [setting, "7000", "group", "5000"]
+    listed = tidelog("configs", "list", "group", "--json").json
+    assert [(row["resource"], row["name"], row["value"]) for row in listed] == [("readers", setting, "7000")]
+    assert (
+        tidelog("configs", "unset", "group", "readers", setting).out == f"group readers: {setting} is default again\n"
+    )
+    refused = tidelog("configs", "set", "group", "readers", f"{setting}=1", fails=True).err
+    assert "must be greater than or equal to group.consumer.min.heartbeat.interval.ms" in refused
+
+
 def _node_id(tidelog: Command) -> int:
     from confluent_kafka.admin import AdminClient
 

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.group import GroupConfig
 from tidelog.config.setting import Setting
 from tidelog.config.topic import TopicConfig
 from tidelog.metadata.image import MetadataImage
@@ -27,6 +28,7 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
+    GROUP = 8
 
 
 _TYPE_NUMBERS = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7}
@@ -67,6 +69,22 @@ def describe_topic(
             value = defaults.value_text(setting.name)
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         entries.append(_entry(setting, value, source, synonyms, is_read_only=False))
+    return entries
+
+
+def describe_group(
+    image: MetadataImage, config: BrokerConfig, group_id: str, names: Collection[str] | None = None
+) -> list[ConfigEntry]:
+    """The settings of a consumer group, whether it has members or not."""
+    broker = image.broker_config(config)
+    overrides = image.group_configs.get(group_id, {})
+    entries = []
+    for setting in _chosen(GroupConfig.SETTINGS, names):
+        synonyms = [synonym for name in setting.synonyms for synonym in _broker_synonyms(broker, name)]
+        override = overrides.get(setting.name)
+        if override is not None:
+            synonyms.insert(0, Synonym(setting.name, setting.normalise(override), ConfigSource.GROUP))
+        entries.append(_entry(setting, synonyms[0].value, synonyms[0].source, synonyms, is_read_only=False))
     return entries
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 KINDS = ("topic", "broker", "group")
+GROUP_RESOURCE = 32
 ALL_BROKERS = "default"
 """The name that stands for the settings all brokers share."""
 
@@ -65,11 +66,11 @@ class ConfigValue(NamedTuple):
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("configs", help="show and change settings of topics and brokers at run time")
+    parser = subparsers.add_parser("configs", help="show and change settings of topics, brokers and groups at run time")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
-    listing = verbs.add_parser("list", help="all settings that were changed, of all topics and brokers")
-    listing.add_argument("kind", nargs="?", choices=("topic", "broker"), help="only of topics or only of brokers")
+    listing = verbs.add_parser("list", help="all settings that were changed, of all topics, brokers and groups")
+    listing.add_argument("kind", nargs="?", choices=KINDS, help="only of topics, of brokers or of groups")
     _finish(listing, run_list)
 
     describe = verbs.add_parser("describe", help="the settings of one topic, broker or group")
@@ -110,6 +111,8 @@ def run_list(args: argparse.Namespace) -> int:
         resources += [("broker", str(node_id)) for node_id in sorted(metadata.brokers)]
     if args.kind in (None, "topic"):
         resources += [("topic", name) for name in sorted(metadata.topics)]
+    if args.kind in (None, "group"):
+        resources += [("group", name) for name in _groups_with_settings(args)]
     changed = []
     for kind, name in resources:
         configs = describe_resource(admin, kind, name)
@@ -122,6 +125,21 @@ def run_list(args: argparse.Namespace) -> int:
     else:
         note("nothing was changed: all settings are those of the defaults and of the brokers' files")
     return 0
+
+
+def _groups_with_settings(args: argparse.Namespace) -> list[str]:
+    """Whether they have members or not; confluent-kafka has no call for it."""
+    from tidelog.cli.wire import connect_broker
+    from tidelog.protocol.generated.list_config_resources import ListConfigResourcesRequest
+
+    try:
+        with connect_broker(args) as broker:
+            found = broker.call(ListConfigResourcesRequest(resource_types=[GROUP_RESOURCE]), 1).config_resources
+    except CommandError:
+        if args.kind == "group":
+            raise
+        return []
+    return sorted(resource.resource_name for resource in found)
 
 
 def run_describe(args: argparse.Namespace) -> int:

@@ -192,3 +192,26 @@ def test_resources_are_listed_by_type(tmp_path: Path) -> None:
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
 
     answered(tmp_path, use)
+
+
+def test_settings_of_a_group(tmp_path: Path) -> None:
+    async def use(asker: Asker) -> None:
+        name = "consumer.session.timeout.ms"
+        before = (await describe(asker, GROUP, "g", [name])).configs[0]
+        assert (before.value, before.config_source, before.read_only) == ("45000", 5, False)
+        assert await change(asker, GROUP, "g", (name, SET, "50000")) == (0, None)
+        after = (await describe(asker, GROUP, "g", [name])).configs[0]
+        assert (after.value, after.config_source) == ("50000", 8)
+        assert [(s.name, s.value, s.source) for s in after.synonyms] == [
+            (name, "50000", 8),
+            (f"group.{name}", "45000", 5),
+        ]
+        answer = await asker.ask(ListConfigResourcesRequest(resource_types=[GROUP]), 1)
+        assert [(found.resource_name, found.resource_type) for found in answer.config_resources] == [("g", GROUP)]
+        nameless = await describe(asker, GROUP, "")
+        assert (nameless.error_code, nameless.error_message) == (
+            ErrorCode.INVALID_REQUEST,
+            "Group name must not be empty",
+        )
+
+    answered(tmp_path, use)

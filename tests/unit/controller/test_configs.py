@@ -18,7 +18,7 @@ from tidelog.controller.core.topics import NewTopic
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import ErrorCode
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 
 
 def image_with_topic() -> MetadataImage:
@@ -113,6 +113,7 @@ def test_changes_of_a_topic_that_cannot_be(
         (TOPIC, "", ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."),
         (BROKER, "9", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1, but received 9"),
         (BROKER, "x", ErrorCode.INVALID_REQUEST, "Node id must be an integer, but it is: x"),
+        (GROUP, "", ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."),
         (3, "1", ErrorCode.INVALID_REQUEST, "Unknown resource type 3"),
         (99, "1", ErrorCode.INVALID_REQUEST, "Unknown resource type 99"),
     ],
@@ -120,6 +121,54 @@ def test_changes_of_a_topic_that_cannot_be(
 def test_resources_that_are_not_there(kind: int, name: str, code: ErrorCode, message: str) -> None:
     change = ConfigChange("retention.ms", SET, "5")
     assert alter(image_with_topic(), change, kind=kind, name=name)[1] == (code, message)
+
+
+def test_settings_of_a_group_are_its_own() -> None:
+    image, error = alter(cluster(), ConfigChange("consumer.session.timeout.ms", SET, "50000"), kind=GROUP, name="g")
+    assert error is None
+    assert image.group_configs == {"g": {"consumer.session.timeout.ms": "50000"}}
+    image, error = alter(image, ConfigChange("consumer.session.timeout.ms", DELETE, None), kind=GROUP, name="g")
+    assert error is None
+    assert image.group_configs == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("nope", "1", "Unknown group config name: nope"),
+        (
+            "consumer.session.timeout.ms",
+            "x",
+            "Invalid value x for configuration consumer.session.timeout.ms: Not a number of type INT",
+        ),
+        (
+            "consumer.session.timeout.ms",
+            "1000",
+            "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
+        (
+            "consumer.heartbeat.interval.ms",
+            "55000",
+            "consumer.heartbeat.interval.ms must be less than or equal to group.consumer.max.heartbeat.interval.ms",
+        ),
+        (
+            "consumer.assignment.interval.ms",
+            "20000",
+            "consumer.assignment.interval.ms must be less than or equal to group.consumer.max.assignment.interval.ms",
+        ),
+    ],
+)
+def test_what_a_group_may_not_set(name: str, value: str, message: str) -> None:
+    _, error = alter(cluster(), ConfigChange(name, SET, value), kind=GROUP, name="g")
+    assert error == (ErrorCode.INVALID_CONFIG, message)
+
+
+def test_a_group_is_not_silent_for_longer_than_its_session() -> None:
+    wide = BrokerConfig(node_id=1, group_consumer_max_heartbeat_interval_ms=60_000)
+    resource = ResourceChange(GROUP, "g", [ConfigChange("consumer.heartbeat.interval.ms", SET, "45000")])
+    [outcome] = decide_alter_configs(cluster(), wide, [resource]).reply
+    assert outcome.error is not None
+    assert "consumer.session.timeout.ms must be greater than" in outcome.error.message
 
 
 def test_a_resource_named_twice() -> None:

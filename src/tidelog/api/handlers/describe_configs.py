@@ -1,4 +1,4 @@
-"""DescribeConfigs: topics, this broker, the defaults of all brokers, and this broker's loggers."""
+"""DescribeConfigs: topics, consumer groups, this broker, the defaults of all brokers, and this broker's loggers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tidelog.api.config_resources import (
     ResourceType,
     describe_broker,
     describe_broker_defaults,
+    describe_group,
     describe_topic,
 )
 from tidelog.api.context import RequestContext
@@ -57,6 +58,10 @@ def _describe(context: RequestContext, resource: DescribeConfigsResource) -> lis
             return describe_broker_defaults(image, names)
         _check_broker(name, config.node_id)
         return describe_broker(image, config, names)
+    if resource.resource_type == ResourceType.GROUP:
+        if not name:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(image, config, name, names)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         check_logger_resource(name, config.node_id)
         return [

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers change: whole sets (AlterConfigs) or single ones (IncrementalAlterConfigs)."""
+"""Settings of topics, brokers and groups change: whole sets (AlterConfigs) or single ones (IncrementalAlterConfigs)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.group import GroupConfig, check_group_configs
 from tidelog.config.setting import ConfigError, Setting
 from tidelog.config.topic import TopicConfig
 from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.names import check_topic_name
 from tidelog.controller.core.topics import check_topic_configs
 from tidelog.metadata.image import MetadataImage
-from tidelog.metadata.replay import RESOURCE_BROKER, RESOURCE_TOPIC
+from tidelog.metadata.replay import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.config_record import ConfigRecord
 from tidelog.protocol.message import Message
@@ -81,6 +82,12 @@ def _alter_resource(image: MetadataImage, config: BrokerConfig, resource: Resour
         before = image.broker_configs.get(resource.resource_name, {})
         known = BrokerConfig.SETTINGS
         effective = _texts_of(config)
+    elif resource.resource_type == RESOURCE_GROUP:
+        if not resource.resource_name:
+            raise _invalid("Default group resources are not allowed.")
+        before = image.group_configs.get(resource.resource_name, {})
+        known = GroupConfig.SETTINGS
+        effective = {}
     else:
         raise _invalid(f"Unknown resource type {resource.resource_type}")
     after: dict[str, str] = {} if resource.replace else dict(before)
@@ -88,6 +95,8 @@ def _alter_resource(image: MetadataImage, config: BrokerConfig, resource: Resour
         _apply(change, known.get(change.name), effective, after)
     if resource.resource_type == RESOURCE_TOPIC:
         check_topic_configs(after, image.broker_config(config))
+    elif resource.resource_type == RESOURCE_GROUP:
+        _check_group_changes(after, image.broker_config(config))
     else:
         _check_broker_changes(before, after)
     changed = {name: after.get(name) for name in (*before, *after) if before.get(name) != after.get(name)}
@@ -162,6 +171,13 @@ def _check_broker_changes(before: Mapping[str, str], after: Mapping[str, str]) -
             BrokerConfig.SETTINGS[name].parse(after[name])
     except ConfigError as error:
         raise _invalid(str(error)) from None
+
+
+def _check_group_changes(after: Mapping[str, str], broker: BrokerConfig) -> None:
+    try:
+        check_group_configs(after, broker)
+    except ConfigError as error:
+        raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
 def _invalid(message: str) -> BrokerError:

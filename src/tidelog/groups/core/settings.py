@@ -55,9 +55,14 @@ class GroupSettings:
         return self.consumer_heartbeat_interval_ms if own is None else int(own)
 
     def assignment_interval_ms(self, overrides: Mapping[str, str] | None, member_count: int) -> int:
+        """What was asked for this very group is kept to; the interval of all groups is less for small ones."""
         own = None if overrides is None else overrides.get("consumer.assignment.interval.ms")
-        interval_ms = self.consumer_assignment_interval_ms if own is None else int(own)
-        return min(interval_ms, member_count * self.consumer_assignment_interval_per_member_us // 1000)
+        if own is not None:
+            return int(own)
+        return min(
+            self.consumer_assignment_interval_ms,
+            member_count * self.consumer_assignment_interval_per_member_us // 1000,
+        )
 
     @classmethod
     def from_config(cls, config: BrokerConfig) -> GroupSettings:

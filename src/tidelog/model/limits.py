@@ -23,6 +23,13 @@ NODE_IN_FLIGHT_BYTES_MAX: Final = 512 * 1024 * 1024
 
 CONNECTION_IN_FLIGHT_REQUESTS_MAX: Final = 256
 
+REQUESTS_PER_TURN_MAX: Final = 64
+"""Requests of one connection that are started before the loop looks at the others."""
+
+REPLY_BYTES_PER_TURN_MAX: Final = 256 * 1024
+"""The same in bytes of their replies; they are then sent, and nothing is started while the peer does not read. Also
+what a connection may hold of replies behind one that is not there yet. One reply always fits."""
+
 FRAME_PLACE_BYTES: Final = 1024 * 1024 + 64 * 1024
 """A batch of the default `max.message.bytes` and the request around it."""
 

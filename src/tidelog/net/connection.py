@@ -2,7 +2,9 @@
 
 Back pressure is never a queue that grows: when too much is in flight, or the peer does not read its responses, the
 socket is simply not read. A request starts when every earlier one of its connection is answered, except behind
-replies that allow overlap (see PendingReply), which is the order Kafka guarantees.
+replies that allow overlap (see PendingReply), which is the order Kafka guarantees. A few bytes can ask for a long
+answer and one read can hold thousands of requests, so a connection has turns: after so many requests or bytes of
+replies these are sent, and others are served before it goes on.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
 from tidelog.codec.buffers import Buffer
+from tidelog.model import limits
 from tidelog.net.direct import REGION_BYTES_MIN, DirectSender, FileRegion, Piece
 from tidelog.net.framing import Frame, FrameError, FrameReader
 from tidelog.net.reply import Buffers, CloseConnection, Part, PendingReply, Region, Reply
@@ -41,9 +44,12 @@ class Connection:
         "_frames",
         "_has_region",
         "_held_bytes",
+        "_held_reply_bytes",
         "_is_at_eof",
         "_is_closed",
+        "_is_continued",
         "_is_reading",
+        "_is_starting",
         "_is_write_paused",
         "_listener",
         "_metrics",
@@ -51,6 +57,7 @@ class Connection:
         "_outgoing",
         "_queued_frames",
         "_transport",
+        "_turn_bytes",
         "client_software",
         "last_active_s",
         "listener_name",
@@ -68,8 +75,18 @@ class Connection:
         self._frames = FrameReader(listener.scratch, listener.frame_bytes_max, places=listener.places)
         self._queued_frames: deque[Frame] = deque()
         """Whole requests that wait for their turn."""
-        self._answers: deque[tuple[PendingReply, int]] = deque()
-        """Started but unanswered requests, oldest first, each with the bytes it holds of the budget."""
+        self._answers: deque[tuple[PendingReply, int, int]] = deque()
+        """Started but unanswered requests, oldest first, each with the bytes it holds of the budget, and those of its
+        reply if that was there at once and only waits for its turn."""
+        self._held_reply_bytes = 0
+        """Sum of those replies."""
+        self._turn_bytes = 0
+        """Bytes of the replies that were put together since requests were last started."""
+        self._is_starting = False
+        """True while a request is started, which may complete an earlier one: what is queued behind it is not started
+        inside of that, or it would be answered first."""
+        self._is_continued = False
+        """Whether the loop will come back to the queued requests by itself."""
         self._outgoing: deque[Part] = deque()
         """What could not be handed to the transport yet: regions are loaded only when there is room."""
         self._has_region = False
@@ -115,7 +132,7 @@ class Connection:
         if self._direct is not None:
             self._direct.close()
         answers, self._answers = self._answers, deque()
-        for reply, _ in answers:
+        for reply, _, _ in answers:
             if not reply.is_done and reply.on_abandoned is not None:
                 reply.on_abandoned()
         self._listener.connection_closed(self, self._close_reason)
@@ -152,19 +169,24 @@ class Connection:
         self._is_write_paused = False
         self._send()
         if not self._is_write_paused:
-            self._start_requests()
-            self._maybe_resume_reading()
-            self._maybe_close_at_eof()
+            self._go_on()
 
     # -- requests --------------------------------------------------------------------------------------------------
 
     def _start_requests(self) -> None:
         """Starts what may start; replies that are there at once go out together, in one system call."""
+        self._is_starting = True
+        self._turn_bytes = 0
+        requests_left = limits.REQUESTS_PER_TURN_MAX
         queued = self._queued_frames
         answers = self._answers
         while queued and not self._is_closed and not self._is_write_paused:
-            if answers and not answers[-1][0].overlaps:
+            if answers and (not answers[-1][0].overlaps or self._held_reply_bytes >= limits.REPLY_BYTES_PER_TURN_MAX):
                 break
+            if requests_left == 0 or self._turn_bytes >= limits.REPLY_BYTES_PER_TURN_MAX:
+                self._continue_later()
+                break
+            requests_left -= 1
             frame, start = queued.popleft()
             held_bytes = len(frame) - start + 4
             try:
@@ -175,30 +197,48 @@ class Connection:
                 self.close(error.reason, error.detail)
                 return
             if isinstance(reply, PendingReply):
-                answers.append((reply, held_bytes))
+                answers.append((reply, held_bytes, 0))
                 reply.on_done(self._reply_done)
             elif answers:
                 done = PendingReply(overlaps=True)
                 done.complete(reply)
-                answers.append((done, held_bytes))
+                reply_bytes = _size_of(reply) if reply is not None else 0
+                self._held_reply_bytes += reply_bytes
+                answers.append((done, held_bytes, reply_bytes))
             else:
                 if reply is not None:
                     self._enqueue(reply)
                 self._release(held_bytes)
+        self._is_starting = False
         self._send()
+
+    def _continue_later(self) -> None:
+        if not self._is_continued:
+            self._is_continued = True
+            asyncio.get_running_loop().call_soon(self._continue)
+
+    def _continue(self) -> None:
+        self._is_continued = False
+        if not self._is_closed:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._start_requests()
+        self._maybe_resume_reading()
+        self._maybe_close_at_eof()
 
     def _reply_done(self, reply: PendingReply) -> None:
         if self._is_closed or not self._answers or not self._answers[0][0].is_done:
             return
         while self._answers and self._answers[0][0].is_done:
-            oldest, held_bytes = self._answers.popleft()
+            oldest, held_bytes, reply_bytes = self._answers.popleft()
             if oldest.buffers is not None:
                 self._enqueue(oldest.buffers)
                 oldest.buffers = None
+            self._held_reply_bytes -= reply_bytes
             self._release(held_bytes)
-        self._start_requests()
-        self._maybe_resume_reading()
-        self._maybe_close_at_eof()
+        if not self._is_starting:
+            self._go_on()
 
     def _release(self, held_bytes: int) -> None:
         if not self._is_closed:
@@ -221,6 +261,7 @@ class Connection:
                 size += part.size
                 has_region = True
         self._metrics.bytes_out += size + 4
+        self._turn_bytes += size
         self._outgoing.append(_pack_size(size))
         self._outgoing.extend(parts)
         if has_region:
@@ -343,6 +384,15 @@ class Connection:
             self._transport.abort()
         else:
             self._transport.close()
+
+
+def _size_of(parts: Buffers) -> int:
+    """Of the parts that are in memory; regions are not, before they are sent."""
+    size = 0
+    for part in parts:
+        if isinstance(part, (bytes, bytearray, memoryview)):
+            size += len(part)
+    return size
 
 
 def _load(region: Region, length: int) -> bytes:

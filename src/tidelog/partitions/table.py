@@ -23,6 +23,7 @@ from tidelog.partitions.core.throttle import ReplicationThrottle, is_throttled
 from tidelog.partitions.flushing import TimedExecutor
 from tidelog.partitions.partition import Partition
 from tidelog.runtime.clock import monotonic_ms
+from tidelog.storage.errors import StorageFailure
 from tidelog.storage.partition_metadata import read_partition_metadata
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics, PartitionSample
@@ -109,19 +110,37 @@ class PartitionTable:
             await self._open_logs_beside(added, image.broker_config(self._config))
 
     async def _open_logs_beside(self, wanted: list[tuple[TopicImage, int]], config: BrokerConfig) -> None:
-        """Opens logs in the worker threads; the table then finds them open. What fails is tried again, and reported,
-        when its turn comes."""
+        """Opens logs in the worker threads; the table then finds them open. What fails, or lies under a name that had
+        another topic, is left to its turn. The directory belongs to the loop: threads touch only the files."""
+        openers: list[tuple[str, bytes, Callable[[], Log]]] = []
+        configs: dict[str, TopicConfig] = {}
+        for topic, index in wanted:
+            if topic.name not in configs:
+                configs[topic.name] = topic.effective_config(config)
+            topic_partition = TopicPartition(topic.name, index)
+            if self._node_id in topic.partitions[index].replicas and topic_partition not in self._directory.logs:
+                opener = self._directory.opener(
+                    topic_partition,
+                    configs[topic.name],
+                    topic_id=topic.topic_id,
+                    producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+                )
+                openers.append((str(self._directory.partition_path(topic_partition)), topic.topic_id, opener))
 
-        def open_logs(share: list[tuple[TopicImage, int]]) -> None:
-            for topic, index in share:
-                if self._node_id in topic.partitions[index].replicas:
-                    with contextlib.suppress(BrokerError, OSError):
-                        self._open_log(topic, index, topic.effective_config(config))
+        def open_logs(share: list[tuple[str, bytes, Callable[[], Log]]]) -> list[Log]:
+            opened = []
+            for path, topic_id, opener in share:
+                with contextlib.suppress(BrokerError, OSError):
+                    if read_partition_metadata(path) in (None, topic_id):
+                        opened.append(opener())
+            return opened
 
         loop = asyncio.get_running_loop()
         threads = self._config.num_recovery_threads_per_data_dir
-        shares = [wanted[number::threads] for number in range(threads)]
-        await asyncio.gather(*(loop.run_in_executor(self._workers, open_logs, share) for share in shares))
+        shares = [openers[number::threads] for number in range(threads)]
+        for opened in await asyncio.gather(*(loop.run_in_executor(self._workers, open_logs, each) for each in shares)):
+            for log in opened:
+                self._directory.adopt(log)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self._image = image
@@ -347,10 +366,18 @@ class PartitionTable:
     # -- keeping ---------------------------------------------------------------------------------------------------
 
     def delete_records(self, partition: Partition, before_offset: int) -> int:
-        """Moves the start of a log forward, so that it stays there after a crash; returns where it is now."""
-        partition.log.delete_records_before(before_offset)
-        self._directory.write_log_starts()
-        return partition.log.log_start_offset
+        """Moves the start of a log forward, so that it stays there after a crash; returns where it is now.
+
+        StorageFailure when the disk has no room even for that: then segments that nobody can read any more go at once,
+        and a second attempt finds room."""
+        log = partition.log
+        log.delete_records_before(before_offset)
+        try:
+            self._directory.write_log_starts()
+        except OSError as error:
+            log.delete_old_segments(lambda _: True, log.log_start_offset)
+            raise StorageFailure(f"{partition} cannot be told where to begin: {error}") from error
+        return log.log_start_offset
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         return {partition.topic_partition: partition.high_watermark for partition in self}

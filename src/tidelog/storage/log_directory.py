@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -170,21 +171,39 @@ class LogDirectory:
         """The log of a partition, opened (recovered after a crash) or made new; the same object while it is open."""
         log = self.logs.get(topic_partition)
         if log is None:
-            log = Log.open(
-                self.partition_path(topic_partition),
-                topic_partition,
-                config,
-                topic_id=topic_id,
-                now_ms=self._now_ms,
-                recovery_point=self._recovery_points.get(topic_partition, 0),
-                log_start_offset=self._log_starts.get(topic_partition),
-                clean_shutdown=self.clean_shutdown or topic_partition in self._log_ends,
-                hint=self._log_ends.pop(topic_partition, None),
-                producer_id_expiration_ms=producer_id_expiration_ms,
-                leftovers=self._leftovers,
-            )
-            self.logs[topic_partition] = log
+            log = self.opener(
+                topic_partition, config, topic_id=topic_id, producer_id_expiration_ms=producer_id_expiration_ms
+            )()
+            self.adopt(log)
         return log
+
+    def opener(
+        self,
+        topic_partition: TopicPartition,
+        config: TopicConfig,
+        *,
+        topic_id: bytes | None,
+        producer_id_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+    ) -> Callable[[], Log]:
+        """Opens a log that is not open, in any thread; the owner then adopts it."""
+        return partial(
+            Log.open,
+            self.partition_path(topic_partition),
+            topic_partition,
+            config,
+            topic_id=topic_id,
+            now_ms=self._now_ms,
+            recovery_point=self._recovery_points.get(topic_partition, 0),
+            log_start_offset=self._log_starts.get(topic_partition),
+            clean_shutdown=self.clean_shutdown or topic_partition in self._log_ends,
+            hint=self._log_ends.pop(topic_partition, None),
+            producer_id_expiration_ms=producer_id_expiration_ms,
+            leftovers=self._leftovers,
+        )
+
+    def adopt(self, log: Log) -> None:
+        assert log.topic_partition not in self.logs, "a log is opened once"
+        self.logs[log.topic_partition] = log
 
     def close_log(self, topic_partition: TopicPartition) -> None:
         """Let go of a log without deleting it; what is known of it stays in the checkpoints."""

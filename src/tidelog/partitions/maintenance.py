@@ -1,7 +1,8 @@
 """What must happen to logs without anyone asking: retention, compaction, checkpoints, forgetting old producers.
 
 Each chore has its own interval and runs on the event loop in small steps; compaction and the removal of files run in
-threads. A chore that fails is logged and tried again at its next turn: the node serves on.
+threads. A chore that fails, or fails for one log, is reported and tried again at its next turn: the node serves on,
+and the other logs are looked after.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
+from tidelog.model.errors import BrokerError
 from tidelog.model.ids import TopicPartition
 from tidelog.storage.cleaner import LogCleaner
 from tidelog.storage.errors import StorageFailure
@@ -95,8 +97,11 @@ class Maintenance:
     async def _retain(self) -> None:
         for number, partition in enumerate(list(self._table)):
             if partition.failure is None:
-                result = apply_retention(partition.log, partition.high_watermark, self._now_ms())
-                self._metrics.segments_deleted += result.segments
+                try:
+                    result = apply_retention(partition.log, partition.high_watermark, self._now_ms())
+                    self._metrics.segments_deleted += result.segments
+                except (BrokerError, OSError) as error:
+                    _report("a log keeps what it should drop", partition, error)
             if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
 
@@ -120,8 +125,14 @@ class Maintenance:
         """Syncs what lies in closed segments and remembers how far each log is safe: what a crash leaves to check."""
         for partition in list(self._table):
             if partition.failure is None and partition.log.has_unflushed_closed_segment:
-                await self._flush(partition)
-        self._directory.write_checkpoints(self._table.high_watermarks())
+                try:
+                    await self._flush(partition)
+                except (BrokerError, OSError) as error:
+                    _report("a log is not synced yet", partition, error)
+        try:
+            self._directory.write_checkpoints(self._table.high_watermarks())
+        except OSError as error:
+            logger.warning_limited("cannot write checkpoints yet", reason=str(error))
 
     async def _flush(self, partition: Partition) -> None:
         flush = partition.log.begin_flush()
@@ -143,3 +154,8 @@ class Maintenance:
         due = self._directory.take_leftovers()
         if due:
             await asyncio.get_running_loop().run_in_executor(self._executor, remove_all, due)
+
+
+def _report(event: str, partition: Partition, error: BrokerError | OSError) -> None:
+    reason = error.message if isinstance(error, BrokerError) else str(error)
+    logger.warning_limited(event, partition=str(partition), reason=reason)

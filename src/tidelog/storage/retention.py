@@ -11,6 +11,8 @@ import logging
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.storage.errors import StorageFailure
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -57,7 +59,13 @@ def _drop(log: Log, high_watermark: int, is_deletable: Callable[[Segment], bool]
         return RetentionResult(0, 0)
     if count == len(log.segments):
         # The log must go on somewhere; the new segment begins where the old one ends.
-        log.roll()
+        try:
+            log.roll()
+        except StorageFailure:
+            # The disk may be full: what can go makes room.
+            if count == 1:
+                raise
+            count -= 1
     size_bytes = log.delete_segments(log.segments[:count])
     logger.info(
         "%s: dropped %d segments (%d bytes), now begins at offset %d: %s",

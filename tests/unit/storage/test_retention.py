@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.unit.storage.partition_log import COMPACT, NOW, append, config, open_log, visible
 
+from tidelog.storage.errors import StorageFailure
 from tidelog.storage.log import Log
 from tidelog.storage.retention import RetentionResult, apply_retention
 
@@ -42,6 +43,18 @@ def test_the_active_segment_goes_too_when_it_is_too_old(tmp_path: Path) -> None:
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (8, 8, 0)
     assert append(log, [(b"k", b"v")], timestamp=NOW + 10 * DAY).base_offset == 8
     assert apply_retention(log, 9, NOW + 10 * DAY) == RetentionResult(0, 0)
+
+
+def test_what_can_go_goes_when_there_is_no_room_for_a_new_segment(tmp_path: Path) -> None:
+    log = filled(tmp_path, retention_ms=2 * DAY)
+    # A name that leads nowhere is as good as a disk without room for another file.
+    following = tmp_path / "topic-0" / f"{8:020d}.log"
+    following.symlink_to("nowhere/at-all")
+    assert apply_retention(log, log.log_end_offset, NOW + 10 * DAY).segments == 3
+    assert offsets(log) == [6, 7]
+    following.symlink_to("nowhere/at-all")
+    with pytest.raises(StorageFailure):
+        apply_retention(log, log.log_end_offset, NOW + 10 * DAY)
 
 
 def test_an_empty_log_is_left_alone(tmp_path: Path) -> None:

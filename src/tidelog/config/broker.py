@@ -201,6 +201,11 @@ class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSec
                 f"Invalid value {self.inter_broker_listener_name} for configuration inter.broker.listener.name: "
                 "no listener has this name"
             )
+        if 0 < self.queued_max_request_bytes < self.socket_request_max_bytes:
+            raise ConfigError(
+                f"Invalid value {self.queued_max_request_bytes} for configuration queued.max.request.bytes: "
+                f"requests of {self.socket_request_max_bytes} bytes (socket.request.max.bytes) would never fit"
+            )
         for low, high in _ORDERED:
             if getattr(self, self.SETTINGS[low].attribute) > getattr(self, self.SETTINGS[high].attribute):
                 raise ConfigError(f"{low} must not be larger than {high}")

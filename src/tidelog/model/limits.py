@@ -5,6 +5,9 @@ Limits that users may change are settings (see `tidelog.config`); these are the 
 
 from typing import Final
 
+FRAME_SIZE_BYTES: Final = 4
+"""What stands before every frame."""
+
 FRAME_BYTES_MIN: Final = 8
 """The smallest request: api key, api version, correlation id."""
 
@@ -19,7 +22,7 @@ CONNECTION_IN_FLIGHT_BYTES_MAX: Final = 128 * 1024 * 1024
 """Requests read but not answered, per connection; beyond it the socket is not read (one frame always fits)."""
 
 NODE_IN_FLIGHT_BYTES_MAX: Final = 512 * 1024 * 1024
-"""The same over all connections of a node; must exceed FRAME_BYTES_MAX so that one frame always fits."""
+"""The same over all connections of a node, more if that is less than one frame (`socket.request.max.bytes`)."""
 
 CONNECTION_IN_FLIGHT_REQUESTS_MAX: Final = 256
 
@@ -49,6 +52,10 @@ RPC_IN_FLIGHT_REQUESTS_MAX: Final = 1024
 
 RPC_IN_FLIGHT_BYTES_MAX: Final = 64 * 1024 * 1024
 """The same in bytes; a single larger request still goes out when nothing else is under way."""
+
+FETCH_SESSION_PARTITIONS_MAX: Final = 250_000
+"""Partitions that all incremental fetch sessions of a node remember, about 400 bytes each; who wants more names all its
+partitions in every fetch."""
 
 TOPIC_NAME_LENGTH_MAX: Final = 249
 

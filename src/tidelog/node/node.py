@@ -254,8 +254,13 @@ class Node:
 
     async def _bind_listeners(self) -> None:
         config = self.config
+        wanted_bytes = config.queued_max_request_bytes
         budget = ByteBudget(
-            config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else limits.NODE_IN_FLIGHT_BYTES_MAX
+            max(
+                wanted_bytes if wanted_bytes > 0 else limits.NODE_IN_FLIGHT_BYTES_MAX,
+                # The largest frame, its size in front of it, and a byte: a budget that is spent is not read for.
+                config.socket_request_max_bytes + limits.FRAME_SIZE_BYTES + 1,
+            )
         )
         for wanted in config.bound_listeners:
             listener = Listener(

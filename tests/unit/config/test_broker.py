@@ -124,6 +124,7 @@ def test_wrong_addresses(address: str) -> None:
         ({"inter.broker.listener.name": "X"}, "no listener has this name"),
         ({"log.dirs": "/a,/b"}, "one directory only"),
         ({"log.dirs": ""}, "a directory must be named"),
+        ({"queued.max.request.bytes": "1000000"}, "104857600 bytes (socket.request.max.bytes) would never fit"),
         ({"group.min.session.timeout.ms": "9000000"}, "must not be larger than group.max.session.timeout.ms"),
         ({"tidelog.loop": "trio"}, "String must be one of: auto, uvloop, asyncio"),
         ({"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"}, "conflict"),

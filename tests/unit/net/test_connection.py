@@ -121,6 +121,30 @@ def test_large_requests_do_not_overwrite_what_is_still_looked_at() -> None:
     run_scenario(run)
 
 
+def test_the_largest_request_fits_a_budget_made_for_it() -> None:
+    largest = 100_000
+
+    async def run() -> None:
+        budget = ByteBudget(largest + limits.FRAME_SIZE_BYTES + 1)
+        listener = Listener(
+            "PLAINTEXT", NodeMetrics(), budget=budget, frame_bytes_max=largest, monotonic_s=time.monotonic
+        )
+        await listener.bind("127.0.0.1", 0)
+        await listener.serve(echo)
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(frame(b"x" * largest) * 2)
+            for _ in range(2):
+                assert await read_frame(reader) == b"x" * largest
+            writer.close()
+        finally:
+            listener.stop_accepting()
+            listener.close_connections()
+            await wait_until(lambda: listener.connection_count == 0)
+
+    run_scenario(run)
+
+
 def test_large_requests_share_one_place() -> None:
     places = set()
 

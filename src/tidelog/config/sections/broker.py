@@ -84,7 +84,7 @@ class BrokerSection(Settings, section="broker"):
         default=-1,
         minimum=-1,
         doc="Bytes of requests read but not answered, over all connections, beyond which sockets are not read; -1 for "
-        "the built-in bound.",
+        "the built-in bound. Not less than `socket.request.max.bytes`.",
     )
     queued_max_requests: int = int32(
         default=500, minimum=1, doc="Requests of one connection that may be in progress before its socket is not read."

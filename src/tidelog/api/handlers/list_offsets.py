@@ -61,27 +61,34 @@ def _find(
         if context.version < FIRST_VERSION_OF.get(asked.timestamp, 0) or asked.timestamp < EARLIEST_PENDING_UPLOAD:
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION)
         if asked.timestamp == LATEST:
-            return -1, _upper_offset(context, partition, request), partition.leader_epoch
+            _check_high_watermark(context, partition, request)
+            return -1, _upper_offset(partition, request), partition.leader_epoch
         if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
             return -1, log.log_start_offset, log.leader_epochs.epoch_for_offset(log.log_start_offset)
-        if asked.timestamp == MAX_TIMESTAMP:
-            return log.max_timestamp_offset() or NOT_FOUND
-        return NOT_FOUND
-    found = log.offset_for_timestamp(asked.timestamp)
-    if found is None or found[1] >= _upper_offset(context, partition, request):
+        if asked.timestamp != MAX_TIMESTAMP:
+            return NOT_FOUND
+        found = log.max_timestamp_offset()
+    else:
+        found = log.offset_for_timestamp(asked.timestamp)
+    if found is None or found[1] >= _upper_offset(partition, request):
+        _check_high_watermark(context, partition, request)
         return NOT_FOUND
     return found
 
 
-def _upper_offset(context: RequestContext, partition: Partition, request: ListOffsetsRequest) -> int:
-    """The end of what the asker may read. A new leader that has not heard of all its followers yet knows less than the
-    last one told: it says nothing rather than something older."""
+def _upper_offset(partition: Partition, request: ListOffsetsRequest) -> int:
+    """The end of what the asker may read."""
     if request.replica_id >= 0:
         return partition.log.log_end_offset
-    if not partition.leader.knows_high_watermark:
+    return partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+
+
+def _check_high_watermark(context: RequestContext, partition: Partition, request: ListOffsetsRequest) -> None:
+    """A new leader that has not heard of all its followers yet knows less than the last one told: it says nothing
+    rather than something older."""
+    if request.replica_id < 0 and not partition.leader.knows_high_watermark:
         raise BrokerError(
             ErrorCode.OFFSET_NOT_AVAILABLE
             if context.version >= OFFSET_NOT_AVAILABLE_FROM_VERSION
             else ErrorCode.LEADER_NOT_AVAILABLE
         )
-    return partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark

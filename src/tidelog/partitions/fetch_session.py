@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from tidelog.model import limits
 from tidelog.model.errors import BrokerError, ErrorCode
 
 INITIAL_EPOCH: Final = 0
@@ -116,6 +117,8 @@ class FetchSessionCache:
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         """Longest unused first."""
         self._next_id = 1
+        self.partition_count = 0
+        """Targets of all sessions; bounded too, since a client can name partitions that do not exist."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -124,18 +127,34 @@ class FetchSessionCache:
         return iter(self._sessions.values())
 
     def create(self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """A new session, or None when every slot is in recent use (the client then fetches without one)."""
-        if len(self._sessions) >= self._slots:
+        """A new session, or None when others in recent use leave no room (the client then fetches without one)."""
+        partitions_free = limits.FETCH_SESSION_PARTITIONS_MAX - len(targets)
+        if partitions_free < 0:
+            return None
+        while len(self._sessions) >= self._slots or self.partition_count > partitions_free:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now_ms - oldest.last_used_ms < EVICTION_MS:
                 return None
-            del self._sessions[oldest.session_id]
+            self.close(oldest.session_id)
         session = FetchSession(self._unused_id(), targets, uses_topic_ids, now_ms)
         self._sessions[session.session_id] = session
+        self.partition_count += len(session.targets)
         return session
 
+    def update(self, session: FetchSession, targets: Iterable[FetchTarget], forgotten: Iterable[PartitionKey]) -> None:
+        """What an incremental fetch changes. A session that outgrows what all may remember is given up: the client then
+        begins anew, and fetches without one if it must."""
+        before = len(session.targets)
+        session.update(targets, forgotten)
+        self.partition_count += len(session.targets) - before
+        if self.partition_count > limits.FETCH_SESSION_PARTITIONS_MAX and len(session.targets) > before:
+            self.close(session.session_id)
+            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= len(session.targets)
 
     def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession:
         """The session a request continues. Raises BrokerError as Kafka answers."""

@@ -56,12 +56,13 @@ def read(log: Log, offset: int, max_bytes: int, upper_offset: int, min_one_batch
             return EMPTY_REGION
         end = log.position_of_upper(at, upper_offset)
     size = end - position
-    if size > max_bytes:
+    is_cut = size > max_bytes
+    if is_cut:
         size = _cut_to(segment, position, max(max_bytes, batch_size if min_one_batch else 0), batch_size)
     if size < batch_size:
         # A first batch that does not fit (or is not whole below the upper offset) helps no reader.
         return EMPTY_REGION
-    return LogRegion(segment.open_file(), position, size, segment.base_offset)
+    return LogRegion(segment.open_file(), position, size, segment.base_offset, is_cut)
 
 
 def _cut_to(segment: Segment, position: int, max_bytes: int, batch_size: int) -> int:

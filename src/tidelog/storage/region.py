@@ -13,13 +13,17 @@ from tidelog.storage.files import OpenFile, read_fully
 class LogRegion:
     """`size` bytes of `file` from `position`: batches as they will be sent, the last one possibly cut short."""
 
-    __slots__ = ("file", "position", "segment_base_offset", "size")
+    __slots__ = ("file", "is_cut", "position", "segment_base_offset", "size")
 
-    def __init__(self, file: OpenFile | None, position: int, size: int, segment_base_offset: int) -> None:
+    def __init__(
+        self, file: OpenFile | None, position: int, size: int, segment_base_offset: int, is_cut: bool = False
+    ) -> None:
         self.file = file
         self.position = position
         self.size = size
         self.segment_base_offset = segment_base_offset
+        self.is_cut = is_cut
+        """Whether the reader would get more out of this file if it took more at a time."""
 
     def __len__(self) -> int:
         return self.size

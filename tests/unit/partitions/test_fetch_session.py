@@ -2,6 +2,7 @@
 
 import pytest
 
+from tidelog.model import limits
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.partitions.fetch_session import EVICTION_MS, FetchSessionCache, FetchTarget
 
@@ -99,6 +100,29 @@ def test_a_full_cache_evicts_only_what_is_long_unused() -> None:
 
 def test_a_cache_without_slots_gives_no_sessions() -> None:
     assert FetchSessionCache(0).create([target(0)], False, NOW_MS) is None
+
+
+@pytest.mark.plain
+def test_sessions_remember_only_so_many_partitions_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "FETCH_SESSION_PARTITIONS_MAX", 10)
+    cache = FetchSessionCache(10)
+    assert cache.create([target(index) for index in range(11)], False, NOW_MS) is None
+    old = cache.create([target(index) for index in range(4)], False, NOW_MS)
+    session = cache.create([target(index) for index in range(6)], False, NOW_MS + 1)
+    assert old is not None
+    assert session is not None
+    assert cache.create([target(0)], False, NOW_MS) is None, "both are in use"
+    cache.update(session, [target(6)], [("t", 0)])
+    assert cache.partition_count == 10
+    with pytest.raises(BrokerError) as error:
+        cache.update(session, [target(7)], [])
+    assert error.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(cache), cache.partition_count) == (1, 4), "who outgrows the limit begins anew"
+    large = cache.create([target(index) for index in range(7)], False, NOW_MS + EVICTION_MS)
+    assert large is not None, "what is long unused makes room"
+    assert (len(cache), cache.partition_count) == (1, 7)
+    cache.close(large.session_id)
+    assert cache.partition_count == 0
 
 
 def test_a_partition_that_gave_records_is_asked_last() -> None:

@@ -19,6 +19,7 @@ from tidelog.partitions.delayed import DelayedFetch
 from tidelog.partitions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchTarget, TopicKey
 from tidelog.partitions.partition import Partition
 from tidelog.partitions.reading import (
+    READ_COMMITTED,
     FetchingReplica,
     PartitionAnswer,
     read_for_follower,
@@ -52,6 +53,7 @@ class _Fetch:
         "_is_incremental",
         "_is_new",
         "_max_bytes",
+        "_min_bytes",
         "_replica",
         "_reply",
         "_request",
@@ -66,6 +68,8 @@ class _Fetch:
         self._request = request
         self._uses_topic_ids = context.version >= TOPIC_IDS_FROM_VERSION
         self._max_bytes = min(request.max_bytes, context.services.config.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        """More than the response may carry is never waited for."""
         self._session: FetchSession | None = None
         self._is_incremental = False
         self._targets = self._open_session(_targets_of(request))
@@ -90,7 +94,7 @@ class _Fetch:
         forgotten: list[tuple[TopicKey, int]] = [
             (_topic_key(name, topic_id), index) for name, topic_id, indexes in request.forgotten for index in indexes
         ]
-        self._session.update(asked, forgotten)
+        sessions.update(self._session, asked, forgotten)
         return list(self._session.targets.values())
 
     # -- trying ----------------------------------------------------------------------------------------------------
@@ -124,12 +128,34 @@ class _Fetch:
                 found_bytes += size
                 left_bytes = max(0, left_bytes - size)
             answers.append((target, answer))
-        if not must_answer and found_bytes < self._request.min_bytes:
+        if not must_answer and found_bytes < self._min_bytes and not (found_bytes and self._is_enough(answers)):
             return None
         for _, answer in answers:
             if answer.region is not None:
                 answer.count_bytes_out()
         return self._respond(answers)
+
+    def _is_enough(self, answers: list[tuple[FetchTarget, PartitionAnswer]]) -> bool:
+        """Whether waiting could not bring what is missing, though less was found than the client wants.
+
+        As in Kafka: what was cut short by a limit counts as if it had filled it (reads end at whole batches where they
+        can), and what lies in an older segment grows no more."""
+        is_committed_only = self._request.isolation_level == READ_COMMITTED
+        available_bytes = 0
+        for target, answer in answers:
+            region = answer.region
+            if region is None:
+                end_offset = answer.last_stable_offset if is_committed_only else answer.high_watermark
+                if self._replica is None and target.fetch_offset < end_offset:
+                    available_bytes += min(target.max_bytes, self._max_bytes)
+            elif region.is_cut:
+                available_bytes += max(region.size, min(target.max_bytes, self._max_bytes))
+            else:
+                partition = answer.partition
+                if partition is not None and region.segment_base_offset < partition.log.active_segment.base_offset:
+                    return True
+                available_bytes += region.size
+        return available_bytes >= self._min_bytes
 
     def _read_replicated(
         self, partition: Partition, target: FetchTarget, max_bytes: int, min_one_batch: bool

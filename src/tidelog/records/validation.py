@@ -105,11 +105,7 @@ def validate_produced(records: Buffer | None, rules: ProduceRules, *, now_ms: in
     compression = attributes & COMPRESSION_MASK
     if compression >= _ZSTD:
         _check_compression(compression, produce_version)
-    if size > rules.max_message_bytes:
-        raise BrokerError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"The batch of {size} bytes is larger than max.message.bytes ({rules.max_message_bytes}).",
-        )
+    _check_size(size, rules)
     if crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) != crc:
         raise CorruptBatch("The checksum of the batch is wrong.")
     if base_offset != 0:
@@ -150,15 +146,32 @@ def prepare_produced(
     target = rules.target_compression
     if target is not None and target != header.attributes & COMPRESSION_MASK:
         payload = _open(records, header, rules)
+        if not rules.opens_records:
+            _check_count(payload, header)
         changed = header._replace(attributes=header.attributes & ~COMPRESSION_MASK | target)
         records = assemble_batch(changed, payload, level=rules.compression_level)
         header = decode_header(records)
+        _check_size(header.size_in_bytes, rules)
     if header.max_timestamp < header.base_timestamp:
         # Some producers leave the largest timestamp out; Kafka computes it, and lookups by time rely on it.
         payload = _open(records, header, rules)
         deltas = [span.timestamp_delta for span in iterate_spans(payload, header.record_count)]
         return rewrite_header(records, header, max_timestamp=header.base_timestamp + max(deltas))
     return records, header
+
+
+def _check_size(size: int, rules: ProduceRules) -> None:
+    if size > rules.max_message_bytes:
+        raise BrokerError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The batch of {size} bytes is larger than max.message.bytes ({rules.max_message_bytes}).",
+        )
+
+
+def _check_count(payload: bytes, header: BatchHeader) -> None:
+    """What this node writes anew must be what its header says."""
+    for _ in iterate_spans(payload, header.record_count):
+        pass
 
 
 def _open(records: Buffer, header: BatchHeader, rules: ProduceRules) -> bytes:

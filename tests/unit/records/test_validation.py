@@ -216,6 +216,24 @@ def test_batches_are_stored_in_the_codec_of_the_topic(source: CompressionType, t
     assert list(iterate_records(records)) == list(iterate_records(data))
 
 
+def test_a_batch_that_grows_when_it_is_stored_in_another_codec_may_be_too_large() -> None:
+    data = build_batch([NewRecord(None, bytes(10_000), NOW)], compression=CompressionType.ZSTD)
+    rules = ProduceRules(target_compression=CompressionType.NONE, max_message_bytes=5_000)
+    with pytest.raises(BrokerError) as caught:
+        prepare_produced(data, rules, now_ms=NOW, produce_version=9)
+    assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("said", [2, 4])
+def test_records_that_are_not_as_many_as_the_header_says_are_not_stored_in_another_codec(said: int) -> None:
+    data = batch(3, compression=CompressionType.ZSTD)
+    lying = with_header(data, record_count=said, last_offset_delta=said - 1)
+    rules = ProduceRules(target_compression=CompressionType.LZ4)
+    with pytest.raises(BrokerError) as caught:
+        prepare_produced(lying, rules, now_ms=NOW, produce_version=9)
+    assert caught.value.code == ErrorCode.INVALID_RECORD
+
+
 def test_a_missing_largest_timestamp_is_found_in_the_records() -> None:
     records, header = prepare_produced(
         with_header(GOOD, max_timestamp=0), ProduceRules(), now_ms=NOW, produce_version=9

@@ -29,6 +29,26 @@ class ListenError(Exception):
     """The address cannot be used; the message says why in one line."""
 
 
+class ConnectionCounts:
+    """How many connections a node has, over all its listeners."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.by_host: dict[str, int] = {}
+
+    def opened(self, host: str) -> None:
+        self.total += 1
+        self.by_host[host] = self.by_host.get(host, 0) + 1
+
+    def closed(self, host: str) -> None:
+        self.total -= 1
+        left = self.by_host[host] - 1
+        if left:
+            self.by_host[host] = left
+        else:
+            del self.by_host[host]
+
+
 class Listener:
     def __init__(
         self,
@@ -39,6 +59,8 @@ class Listener:
         frame_bytes_max: int = limits.FRAME_BYTES_MAX,
         connections_max: int = limits.CONNECTIONS_MAX,
         connections_per_host_max: int = limits.CONNECTIONS_MAX,
+        counts: ConnectionCounts | None = None,
+        is_for_nodes: bool = False,
         requests_per_connection_max: int = limits.CONNECTION_IN_FLIGHT_REQUESTS_MAX,
         backlog: int = 1024,
         send_buffer_bytes: int = -1,
@@ -46,6 +68,8 @@ class Listener:
         idle_s: float = 600.0,
         monotonic_s: Callable[[], float],
     ) -> None:
+        """`counts` is shared by the listeners of a node, and so are the limits on it. For a listener that other nodes
+        use, and clients do not, only the hard limit holds: clients must not keep a node out of its cluster."""
         self.name = name
         self.metrics = metrics
         self.budget = budget
@@ -58,7 +82,8 @@ class Listener:
         self._dispatch: Dispatch | None = None
         self._connections_max = connections_max
         self._connections_per_host_max = connections_per_host_max
-        self._connections_by_host: dict[str, int] = {}
+        self._counts = counts if counts is not None else ConnectionCounts()
+        self._is_for_nodes = is_for_nodes
         self.requests_per_connection_max = requests_per_connection_max
         self._backlog = backlog
         self._buffer_sizes = ((socket.SO_SNDBUF, send_buffer_bytes), (socket.SO_RCVBUF, receive_buffer_bytes))
@@ -112,10 +137,11 @@ class Listener:
         self.metrics.connections_total += 1
         self.metrics.connections_current += 1
         host = connection.peer_host
-        from_host = self._connections_by_host[host] = self._connections_by_host.get(host, 0) + 1
-        if len(self._connections) > self._connections_max:
-            connection.close("limit", f"more than {self._connections_max} connections")
-        elif from_host > self._connections_per_host_max:
+        self._counts.opened(host)
+        connections_max = limits.CONNECTIONS_MAX if self._is_for_nodes else self._connections_max
+        if self._counts.total > connections_max:
+            connection.close("limit", f"more than {connections_max} connections")
+        elif self._counts.by_host[host] > self._connections_per_host_max:
             connection.close("limit", f"more than {self._connections_per_host_max} connections from {host}")
 
     def size_buffers(self, connected: socket.socket) -> None:
@@ -125,11 +151,7 @@ class Listener:
 
     def connection_closed(self, connection: Connection, reason: str) -> None:
         self._connections.discard(connection)
-        left = self._connections_by_host[connection.peer_host] - 1
-        if left:
-            self._connections_by_host[connection.peer_host] = left
-        else:
-            del self._connections_by_host[connection.peer_host]
+        self._counts.closed(connection.peer_host)
         self.metrics.count_closed(reason)
 
     def report_close(self, connection: Connection, reason: str, detail: str) -> None:

@@ -30,7 +30,7 @@ from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import Endpoint
 from tidelog.model import limits
 from tidelog.net.budget import ByteBudget
-from tidelog.net.listener import Listener, ListenError
+from tidelog.net.listener import ConnectionCounts, Listener, ListenError
 from tidelog.node.cluster import Cluster
 from tidelog.node.errors import NodeStartError
 from tidelog.node.statistics import NodeStatistics
@@ -262,6 +262,8 @@ class Node:
                 config.socket_request_max_bytes + limits.FRAME_SIZE_BYTES + 1,
             )
         )
+        counts = ConnectionCounts()
+        several = len(config.bound_listeners) > 1
         for wanted in config.bound_listeners:
             listener = Listener(
                 wanted.name,
@@ -270,6 +272,8 @@ class Node:
                 frame_bytes_max=config.socket_request_max_bytes,
                 connections_max=min(config.max_connections, limits.CONNECTIONS_MAX),
                 connections_per_host_max=config.max_connections_per_ip,
+                counts=counts,
+                is_for_nodes=several and wanted.name == config.inter_broker_listener_name,
                 requests_per_connection_max=config.queued_max_requests,
                 backlog=config.socket_listen_backlog_size,
                 send_buffer_bytes=config.socket_send_buffer_bytes,

@@ -2,55 +2,18 @@
 
 import asyncio
 import os
-import socket
-import struct
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.net.serving import echo, frame, read_frame, run_scenario, serving, wait_until
 
-from tidelog.model import limits
-from tidelog.net.budget import ByteBudget
 from tidelog.net.connection import WRITE_CHUNK_BYTES, Connection
-from tidelog.net.listener import Listener, ListenError
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply, Reply
-from tidelog.node.event_loop import new_event_loop
 from tidelog.storage.files import OpenFile
 from tidelog.storage.region import LogRegion
-from tidelog.telemetry.metrics import NodeMetrics
 
-
-def frame(content: bytes) -> bytes:
-    return struct.pack(">i", len(content)) + content
-
-
-async def read_frame(reader: asyncio.StreamReader) -> bytes:
-    size = struct.unpack(">i", await reader.readexactly(4))[0]
-    return await reader.readexactly(size)
-
-
-async def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "condition not met in time"
-        await asyncio.sleep(0.005)
-
-
-@pytest.fixture(autouse=True, params=["uvloop", "asyncio"])
-def loop_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every scenario runs on both event loops: nothing may depend on which it is."""
-    monkeypatch.setitem(CHOSEN, "loop", request.param)
-
-
-CHOSEN = {"loop": "auto"}
-
-
-def run_scenario(scenario: Callable[[], Awaitable[None]]) -> None:
-    with asyncio.Runner(loop_factory=lambda: new_event_loop(CHOSEN["loop"])) as runner:
-        runner.run(asyncio.wait_for(scenario(), 30))
+pytestmark = pytest.mark.usefixtures("loop_kind")
 
 
 class CountedRegion:
@@ -66,36 +29,8 @@ class CountedRegion:
         return bytes([start % 251]) * length
 
 
-@asynccontextmanager
-async def serving(
-    dispatch: Callable[[Connection, Any, int], Reply], budget_bytes: int = 1 << 20
-) -> AsyncIterator[tuple[Listener, Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]]]:
-    listener = Listener("PLAINTEXT", NodeMetrics(), budget=ByteBudget(budget_bytes), monotonic_s=time.monotonic)
-    await listener.bind("127.0.0.1", 0)
-    await listener.serve(dispatch)
-    writers: list[asyncio.StreamWriter] = []
-
-    async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 26)
-        writers.append(writer)
-        return reader, writer
-
-    try:
-        yield listener, connect
-    finally:
-        listener.stop_accepting()
-        for writer in writers:
-            writer.close()
-        listener.close_connections()
-        await wait_until(lambda: listener.connection_count == 0)
-
-
 def region_of(path: Path, position: int, size: int) -> LogRegion:
     return LogRegion(OpenFile(str(path), os.O_RDONLY), position, size, 0)
-
-
-def echo(connection: Connection, data: bytes, start: int) -> Reply:
-    return [data[start:]]
 
 
 def test_pipelined_requests_are_answered_in_order() -> None:
@@ -117,30 +52,6 @@ def test_large_requests_do_not_overwrite_what_is_still_looked_at() -> None:
             writer.write(b"".join(map(frame, contents)))
             assert [await read_frame(reader) for _ in contents] == contents, "answers are views of the requests"
             assert listener.places.lent_count == 0
-
-    run_scenario(run)
-
-
-def test_the_largest_request_fits_a_budget_made_for_it() -> None:
-    largest = 100_000
-
-    async def run() -> None:
-        budget = ByteBudget(largest + limits.FRAME_SIZE_BYTES + 1)
-        listener = Listener(
-            "PLAINTEXT", NodeMetrics(), budget=budget, frame_bytes_max=largest, monotonic_s=time.monotonic
-        )
-        await listener.bind("127.0.0.1", 0)
-        await listener.serve(echo)
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-            writer.write(frame(b"x" * largest) * 2)
-            for _ in range(2):
-                assert await read_frame(reader) == b"x" * largest
-            writer.close()
-        finally:
-            listener.stop_accepting()
-            listener.close_connections()
-            await wait_until(lambda: listener.connection_count == 0)
 
     run_scenario(run)
 
@@ -199,112 +110,6 @@ def test_a_waiting_request_holds_back_later_ones_unless_it_overlaps() -> None:
             assert [await read_frame(reader) for _ in range(3)] == [b"first!!!", b"second", b"quick one"]
 
     run_scenario(run)
-
-
-def test_a_request_that_completes_an_earlier_one_is_answered_before_what_follows() -> None:
-    pending: list[PendingReply] = []
-
-    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
-        content = data[start:]
-        if content == b"wait for me":
-            pending.append(PendingReply(overlaps=True))
-            return pending[0]
-        if content == b"completer":
-            pending[0].complete([b"completed"])
-        return [content]
-
-    async def run() -> None:
-        async with serving(dispatch) as (_, connect):
-            reader, writer = await connect()
-            writer.write(frame(b"wait for me") + frame(b"completer") + frame(b"follower"))
-            assert [await read_frame(reader) for _ in range(3)] == [b"completed", b"completer", b"follower"]
-
-    run_scenario(run)
-
-
-def test_small_requests_with_long_answers_wait_for_a_peer_that_does_not_read() -> None:
-    answer = b"x" * 65_536
-    requests = 2_000
-    started = 0
-
-    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
-        nonlocal started
-        started += 1
-        return [answer]
-
-    async def run() -> None:
-        async with serving(dispatch) as (listener, connect):
-            reader, writer = await connect()
-            sock = writer.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
-            writer.transport.pause_reading()  # type: ignore[attr-defined]
-            writer.write(frame(b"12345678") * requests)
-            await wait_until(lambda: started > 0)
-            await asyncio.sleep(0.2)
-            assert started * len(answer) < 16 << 20, "what the kernel takes, and little more"
-            writer.transport.resume_reading()  # type: ignore[attr-defined]
-            for _ in range(requests):
-                assert len(await read_frame(reader)) == len(answer)
-            assert listener.budget.used_bytes == 0
-
-    run_scenario(run)
-
-
-def test_answers_that_wait_behind_another_are_few() -> None:
-    pending = PendingReply(overlaps=True)
-    answer = b"x" * 65_536
-    requests = 200
-    started = 0
-
-    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
-        nonlocal started
-        if data[start:] == b"wait for me":
-            return pending
-        started += 1
-        return [answer]
-
-    async def run() -> None:
-        async with serving(dispatch) as (_, connect):
-            reader, writer = await connect()
-            writer.write(frame(b"wait for me") + frame(b"12345678") * requests)
-            await wait_until(lambda: started > 0)
-            await asyncio.sleep(0.05)
-            assert started == limits.REPLY_BYTES_PER_TURN_MAX // len(answer)
-            pending.complete([b"here I am"])
-            assert await read_frame(reader) == b"here I am"
-            for _ in range(requests):
-                assert len(await read_frame(reader)) == len(answer)
-
-    run_scenario(run)
-
-
-@pytest.mark.parametrize("answer_bytes", [1, limits.REPLY_BYTES_PER_TURN_MAX])
-def test_others_are_served_before_the_many_requests_of_one(answer_bytes: int) -> None:
-    started: list[bytes] = []
-
-    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
-        started.append(data[start:])
-        return [b"x" * answer_bytes]
-
-    async def run() -> None:
-        async with serving(dispatch) as (listener, connect):
-            reader, greedy = await connect()
-            other_reader, other = await connect()
-            greedy.write(frame(b"one of many") * 200)
-            greedy.write_eof()
-            other.write(frame(b"only one"))
-            await asyncio.gather(read_frame(other_reader), read_all(reader, 200 * (answer_bytes + 4)))
-            assert b"only one" in started[: 2 * limits.REQUESTS_PER_TURN_MAX + 1]
-            assert len(started) == 201
-            assert await reader.read() == b"", "closed when all was answered"
-            assert listener.budget.used_bytes == 0
-
-    run_scenario(run)
-
-
-async def read_all(reader: asyncio.StreamReader, byte_count: int) -> None:
-    while byte_count > 0:
-        byte_count -= len(await reader.read(min(byte_count, 1 << 20)))
 
 
 def test_a_peer_that_does_not_read_holds_little_memory_and_gets_everything_later() -> None:
@@ -456,48 +261,5 @@ def test_a_half_closed_peer_still_gets_its_answer() -> None:
             pending[0].complete([b"farewell"])
             assert await read_frame(reader) == b"farewell"
             assert await reader.read() == b""
-
-    run_scenario(run)
-
-
-def test_a_taken_port_is_one_clear_line() -> None:
-    async def run() -> None:
-        async with serving(echo) as (listener, _):
-            other = Listener("X", NodeMetrics(), budget=ByteBudget(1), monotonic_s=time.monotonic)
-            with pytest.raises(ListenError, match=f"127.0.0.1:{listener.port}: the port is in use"):
-                await other.bind("127.0.0.1", listener.port)
-
-    run_scenario(run)
-
-
-def test_connections_beyond_the_limits_are_closed() -> None:
-    async def run() -> None:
-        listener = Listener(
-            "PLAINTEXT",
-            NodeMetrics(),
-            budget=ByteBudget(1 << 20),
-            connections_max=3,
-            connections_per_host_max=2,
-            monotonic_s=time.monotonic,
-        )
-        await listener.bind("127.0.0.1", 0)
-        await listener.serve(echo)
-        try:
-            first = await asyncio.open_connection("127.0.0.1", listener.port)
-            second = await asyncio.open_connection("127.0.0.1", listener.port)
-            third = await asyncio.open_connection("127.0.0.1", listener.port)
-            assert await third[0].read() == b""
-            first[1].close()
-            await wait_until(lambda: listener.connection_count == 1)
-            fourth = await asyncio.open_connection("127.0.0.1", listener.port)
-            fourth[1].write(frame(b"let me in"))
-            assert await read_frame(fourth[0]) == b"let me in"
-            assert listener.metrics.connections_closed["limit"] == 1
-            for _, writer in (second, third, fourth):
-                writer.close()
-        finally:
-            listener.stop_accepting()
-            listener.close_connections()
-            await wait_until(lambda: listener.connection_count == 0)
 
     run_scenario(run)

@@ -75,7 +75,10 @@ class BrokerSection(Settings, section="broker"):
         default=600_000, minimum=-1, doc="How long a connection may be silent before it is closed; -1 for ever."
     )
     max_connections: int = int32(
-        default=INT32_MAX, minimum=0, doc="Connections the node holds; further ones wait in the backlog or are closed."
+        default=INT32_MAX,
+        minimum=0,
+        doc="Connections the node holds over all listeners; further ones are closed, unless they come to a listener "
+        "that only other nodes use.",
     )
     max_connections_per_ip: int = int32(
         default=INT32_MAX, minimum=0, doc="Connections one address may hold; further ones are closed."

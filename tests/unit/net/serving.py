@@ -1,0 +1,68 @@
+"""A listener over real sockets, and clients of it."""
+
+import asyncio
+import struct
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tidelog.net.budget import ByteBudget
+from tidelog.net.connection import Connection
+from tidelog.net.listener import Listener
+from tidelog.net.reply import Reply
+from tidelog.node.event_loop import new_event_loop
+from tidelog.telemetry.metrics import NodeMetrics
+
+
+def frame(content: bytes) -> bytes:
+    return struct.pack(">i", len(content)) + content
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    size = struct.unpack(">i", await reader.readexactly(4))[0]
+    return await reader.readexactly(size)
+
+
+async def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "condition not met in time"
+        await asyncio.sleep(0.005)
+
+
+CHOSEN = {"loop": "auto"}
+
+
+def run_scenario(scenario: Callable[[], Awaitable[None]]) -> None:
+    with asyncio.Runner(loop_factory=lambda: new_event_loop(CHOSEN["loop"])) as runner:
+        runner.run(asyncio.wait_for(scenario(), 30))
+
+
+@asynccontextmanager
+async def serving(
+    dispatch: Callable[[Connection, Any, int], Reply], budget_bytes: int = 1 << 20, **options: Any
+) -> AsyncIterator[tuple[Listener, Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]]]:
+    options.setdefault("monotonic_s", time.monotonic)
+    listener = Listener("PLAINTEXT", NodeMetrics(), budget=ByteBudget(budget_bytes), **options)
+    await listener.bind("127.0.0.1", 0)
+    await listener.serve(dispatch)
+    writers: list[asyncio.StreamWriter] = []
+
+    async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 26)
+        writers.append(writer)
+        return reader, writer
+
+    try:
+        yield listener, connect
+    finally:
+        listener.stop_accepting()
+        for writer in writers:
+            writer.close()
+        listener.close_connections()
+        await wait_until(lambda: listener.connection_count == 0)
+
+
+def echo(connection: Connection, data: bytes, start: int) -> Reply:
+    return [data[start:]]

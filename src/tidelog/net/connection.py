@@ -326,6 +326,7 @@ class Connection:
     def _maybe_pause_reading(self) -> None:
         if self._is_reading and not self._is_closed and self._must_pause():
             self._is_reading = False
+            self._metrics.reads_paused += 1
             self._transport.pause_reading()
             if self._budget.is_spent:
                 self._budget.wait(self)

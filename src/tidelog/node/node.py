@@ -7,6 +7,7 @@ before anyone is told it, the partitions before the first request. The stop goes
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -45,19 +46,22 @@ from tidelog.runtime.clock import monotonic_s, wall_clock_ms
 from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.logs import get_logger
-from tidelog.telemetry.metrics import LagSample, NodeMetrics
+from tidelog.telemetry.metrics import LagSample, NodeMetrics, NodeSample
 from tidelog.transactions.cluster_markers import ClusterMarkers
 from tidelog.transactions.coordinator import TransactionCoordinator
 from tidelog.transactions.markers import LocalMarkers
 
 if TYPE_CHECKING:
-    from tidelog.gateways.http.admin import AdminServer, Health
+    from tidelog.gateways.http.admin import AdminServer
     from tidelog.metadata.image import MetadataImage
     from tidelog.node.joining import Joined
     from tidelog.protocol.message import Message
     from tidelog.raft.core.members import MemberSet
 
 logger = get_logger("tidelog.node")
+
+ORDINARY_START_SECONDS = 0.5
+"""A start that takes longer (a recovery, a quorum that is not there) has its admin port answer meanwhile."""
 
 ANSWER_SECONDS_MAX = 1.0
 """How long a stop waits for requests that are being answered."""
@@ -83,6 +87,8 @@ class Node:
         self._dispatcher: Dispatcher | None = None
         self._maintenance: Maintenance | None = None
         self._admin: AdminServer | None = None
+        self._admin_starting: asyncio.Task[None] | None = None
+        self._started = asyncio.Event()
         self._workers = ThreadPoolExecutor(config.background_threads, thread_name_prefix="tidelog")
 
     # -- what others want to know --------------------------------------------------------------------------------------
@@ -126,6 +132,7 @@ class Node:
             raise
 
     async def _start(self) -> None:
+        self._open_admin()
         voters, joined, cluster_id = await self._come_to_cluster()
         config = self.config
         directory = self._directory = LogDirectory.open(
@@ -163,14 +170,16 @@ class Node:
         replication.start()
         services.groups.start()
         services.transactions.start()
-        self._offer_samples(table, services.groups, services.transactions)
+        self._offer_samples(table, services)
         assert self._dispatcher is not None, "services were built"
         self._dispatcher.open()
         if alone:
             await self._serve(services)
         await cluster.begin_work()
         self._is_ready = True
-        await self._start_admin()
+        self._started.set()
+        if self._admin_starting is not None:
+            await self._admin_starting
 
     async def _come_to_cluster(self) -> tuple[MemberSet, Joined | None, str | None]:
         """The first voters, what the cluster said when it took this node in, and the cluster's id as far as known.
@@ -284,10 +293,12 @@ class Node:
             await listener.bind(wanted.host, wanted.port)
             self._listeners.append(listener)
 
-    def _offer_samples(
-        self, table: PartitionTable, groups: GroupCoordinator, transactions: TransactionCoordinator
-    ) -> None:
+    def _offer_samples(self, table: PartitionTable, services: Services) -> None:
         """What is looked up when somebody scrapes, rather than counted all the time."""
+        groups, sessions, budget = services.groups, services.fetch_sessions, self._listeners[0].budget
+
+        def sample_node() -> NodeSample:
+            return NodeSample(budget.used_bytes, len(sessions), table.offline_count)
 
         def sample_lag() -> Iterator[LagSample]:
             for group, topic, index, offset in groups.committed_offsets():
@@ -295,10 +306,11 @@ class Node:
                 if partition is not None:
                     yield LagSample(group, topic, index, offset, max(0, partition.high_watermark - offset))
 
+        self.metrics.sample_node = sample_node
         self.metrics.sample_partitions = table.sample
         self.metrics.sample_groups = groups.sample_groups
         self.metrics.sample_lag = sample_lag
-        self.metrics.sample_transactions = transactions.count_states
+        self.metrics.sample_transactions = services.transactions.count_states
 
     def _endpoints(self) -> list[Endpoint]:
         """What clients are told: the advertised addresses, completed by what was really bound."""
@@ -329,7 +341,8 @@ class Node:
             markers=markers,
         )
 
-    async def _start_admin(self) -> None:
+    def _open_admin(self) -> None:
+        """Takes the admin port at once; who asks there is answered when the node has started, or takes long to."""
         if self.config.admin_listen is None:
             return
         from tidelog.gateways.http.admin import AdminListenError, AdminServer
@@ -337,21 +350,29 @@ class Node:
         host, port = parse_address(self.config.admin_listen)
         admin = AdminServer(self, host, port)
         try:
-            await admin.start()
+            admin.bind()
         except AdminListenError as error:
             raise NodeStartError(str(error)) from None
         self._admin = admin
+        self._admin_starting = asyncio.create_task(self._start_admin(admin))
+
+    async def _start_admin(self, admin: AdminServer) -> None:
+        """What it imports would make an ordinary start twice as long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ORDINARY_START_SECONDS):
+                await self._started.wait()
+        await admin.start()
 
     # -- what the admin port asks ------------------------------------------------------------------------------------
 
     def is_ready(self) -> bool:
         return self._is_ready
 
-    def health(self) -> Health:
-        from tidelog.gateways.http.admin import Health
-
+    def health(self) -> Mapping[str, object]:
+        """Only facts: that it can be asked is what makes a node alive. A partition that is offline is told, and is no
+        reason to end the node for all the others."""
         offline = 0 if self._table is None else self._table.offline_count
-        return Health(offline == 0, {"partitions": self.partition_count, "offline_partitions": offline})
+        return {"partitions": self.partition_count, "offline_partitions": offline}
 
     async def create_topic(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> None:
         """Makes a topic, ready to write to; BrokerError as a client would be answered."""
@@ -371,6 +392,9 @@ class Node:
             await self._cluster.hand_over()
         for listener in self._listeners:
             listener.stop_accepting()
+        if self._admin_starting is not None:
+            self._admin_starting.cancel()
+            await asyncio.gather(self._admin_starting, return_exceptions=True)
         if self._admin is not None:
             await self._admin.stop()
         await self._wait_for_answers()
@@ -391,7 +415,8 @@ class Node:
         directory, self._directory = self._directory, None
         if directory is not None:
             await asyncio.get_running_loop().run_in_executor(self._workers, self._close, directory)
-        self._workers.shutdown()
+        # A thread may hang in a system call: whoever waits for the stop must be able to give up.
+        await asyncio.to_thread(self._workers.shutdown)
 
     async def _wait_for_answers(self) -> None:
         """Producers whose records are being synced would otherwise never hear that they are safe."""

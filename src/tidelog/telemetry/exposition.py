@@ -23,6 +23,7 @@ from tidelog.telemetry.metrics import (
     GroupSample,
     LagSample,
     NodeMetrics,
+    NodeSample,
     PartitionSample,
     TopicMetrics,
 )
@@ -36,6 +37,7 @@ class MetricsSnapshot(NamedTuple):
     """What must be read in the loop: tables that grow, and the partitions."""
 
     metrics: NodeMetrics
+    node: NodeSample
     apis: list[ApiMetrics]
     topics: list[tuple[str, TopicMetrics]]
     partitions: list[PartitionSample]
@@ -47,6 +49,7 @@ class MetricsSnapshot(NamedTuple):
 def take_snapshot(metrics: NodeMetrics) -> MetricsSnapshot:
     return MetricsSnapshot(
         metrics=metrics,
+        node=metrics.sample_node(),
         apis=list(metrics.apis.values()),
         topics=list(metrics.topics.items()),
         partitions=list(metrics.sample_partitions()),
@@ -70,7 +73,7 @@ class _SnapshotCollector(Collector):
         self._snapshot = snapshot
 
     def collect(self) -> Iterator[Metric]:
-        yield from _node(self._snapshot.metrics)
+        yield from _node(self._snapshot.metrics, self._snapshot.node)
         yield from _apis(self._snapshot.apis)
         yield from _topics(self._snapshot.topics)
         yield from _partitions(self._snapshot.partitions)
@@ -78,17 +81,18 @@ class _SnapshotCollector(Collector):
         yield from _transactions(self._snapshot.transactions)
 
 
-def _node(metrics: NodeMetrics) -> Iterator[Metric]:
+def _node(metrics: NodeMetrics, sample: NodeSample) -> Iterator[Metric]:
     build = GaugeMetricFamily("tidelog_build_info", "Always 1; the version is the label.", labels=["version"])
     build.add_metric([__version__], 1)
     yield build
     gauges = (
         ("uptime_seconds", "Seconds since the node was started.", metrics.uptime_seconds),
         ("connections", "Open client connections.", metrics.connections_current),
-        ("in_flight_bytes", "Bytes of requests read but not yet answered.", metrics.in_flight_bytes),
+        ("in_flight_bytes", "Bytes of requests read but not yet answered.", sample.in_flight_bytes),
         ("waiting_fetches", "Fetches waiting for data or their deadline.", metrics.waiting_fetches),
         ("waiting_produces", "Produces waiting for their flush or their replicas.", metrics.waiting_produces),
-        ("fetch_sessions", "Incremental fetch sessions in the cache.", metrics.fetch_sessions),
+        ("fetch_sessions", "Incremental fetch sessions in the cache.", sample.fetch_sessions),
+        ("partitions_offline", "Partitions whose disk failed or whose log is damaged.", sample.offline_partitions),
     )
     for name, text, value in gauges:
         yield GaugeMetricFamily(f"tidelog_{name}", text, value=value)
@@ -96,8 +100,7 @@ def _node(metrics: NodeMetrics) -> Iterator[Metric]:
         ("network_received_bytes", "Bytes read from client sockets.", metrics.bytes_in),
         ("network_sent_bytes", "Bytes handed to client sockets.", metrics.bytes_out),
         ("connections_opened", "Connections accepted.", metrics.connections_total),
-        ("malformed_requests", "Frames that could not be decoded.", metrics.malformed_requests),
-        ("reads_paused", "Times a socket was left unread because too many bytes were in flight.", metrics.reads_paused),
+        ("reads_paused", "Times a socket was left unread because too much was in flight.", metrics.reads_paused),
         ("segments_deleted", "Segments removed by retention and delete-records.", metrics.segments_deleted),
         ("compactions", "Compaction runs of a partition.", metrics.compactions),
         ("compactions_seconds", "Time spent in compaction.", metrics.compactions_seconds),

@@ -131,6 +131,17 @@ class LagSample(NamedTuple):
     lag: int
 
 
+class NodeSample(NamedTuple):
+    """What the parts of a node know anyway, at the moment of a scrape."""
+
+    in_flight_bytes: int = 0
+    """Requests read but not yet answered."""
+    fetch_sessions: int = 0
+    """Incremental fetch sessions in the cache."""
+    offline_partitions: int = 0
+    """Partitions that cannot be served because their disk failed or their log is damaged."""
+
+
 class NodeMetrics:
     """All figures of one node. The fields are public: whoever does the thing adds the one."""
 
@@ -143,13 +154,11 @@ class NodeMetrics:
         "connections_closed",
         "connections_current",
         "connections_total",
-        "fetch_sessions",
         "fsync",
-        "in_flight_bytes",
-        "malformed_requests",
         "reads_paused",
         "sample_groups",
         "sample_lag",
+        "sample_node",
         "sample_partitions",
         "sample_transactions",
         "segments_deleted",
@@ -176,20 +185,13 @@ class NodeMetrics:
         self.connections_total = 0
         self.connections_closed: dict[str, int] = dict.fromkeys(CLOSE_REASONS, 0)
         """Reason -> count; the reasons are CLOSE_REASONS and no others."""
-        self.malformed_requests = 0
-        """Frames that could not be decoded; each closes its connection."""
-
-        self.in_flight_bytes = 0
-        """Gauge: requests read but not yet answered."""
         self.reads_paused = 0
-        """How often a socket was left unread because a limit on bytes in flight was reached."""
+        """How often a socket was left unread because too much was in flight or its peer did not read."""
 
         self.waiting_fetches = 0
         """Gauge: fetches that wait for data or their deadline."""
         self.waiting_produces = 0
         """Gauge: produces with acks=all that wait for their flush or their replicas."""
-        self.fetch_sessions = 0
-        """Gauge: incremental fetch sessions in the cache."""
 
         self.fsync = DurationHistogram()
         """Every fsync of a log segment."""
@@ -198,6 +200,7 @@ class NodeMetrics:
         self.compactions = 0
         self.compactions_seconds = 0.0
 
+        self.sample_node: Callable[[], NodeSample] = NodeSample
         self.sample_partitions: Callable[[], Iterable[PartitionSample]] = tuple
         """Called in the loop at every scrape; the node sets it to a walk over its partition table."""
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tidelog.gateways.http.admin import CONNECTIONS_MAX, AdminListenError, AdminServer, Health
+from tidelog.gateways.http.admin import CONNECTIONS_MAX, AdminListenError, AdminServer
 from tidelog.telemetry.metrics import NodeMetrics, PartitionSample
 
 
@@ -21,18 +21,19 @@ class Source:
     def __init__(self) -> None:
         self.metrics = NodeMetrics()
         self.ready = False
-        self.healthy = True
+        self.offline = 0
 
     def is_ready(self) -> bool:
         return self.ready
 
-    def health(self) -> Health:
-        return Health(self.healthy, {"node_id": 7, "offline_partitions": 0 if self.healthy else 3})
+    def health(self) -> dict[str, object]:
+        return {"node_id": 7, "offline_partitions": self.offline}
 
 
 @asynccontextmanager
 async def serving(source: Source) -> AsyncIterator[int]:
     server = AdminServer(source, "127.0.0.1", 0)
+    server.bind()
     await server.start()
     try:
         yield server.port
@@ -75,14 +76,15 @@ def test_readiness_and_health_follow_the_node() -> None:
         source = Source()
         async with serving(source) as port:
             assert (await get(port, "/readyz"))[0] == 503
+            assert (await get(port, "/healthz"))[0] == 200
             source.ready = True
             status, _, body = await get(port, "/readyz")
             assert (status, json.loads(body)) == (200, {"ready": True})
             status, _, body = await get(port, "/healthz")
             assert (status, json.loads(body)) == (200, {"status": "ok", "node_id": 7, "offline_partitions": 0})
-            source.healthy = False
+            source.offline = 3
             status, _, body = await get(port, "/healthz")
-            assert (status, json.loads(body)["status"]) == (503, "failing")
+            assert (status, json.loads(body)["offline_partitions"]) == (200, 3), "told, and no reason to end the node"
 
     asyncio.run(run())
 
@@ -105,7 +107,7 @@ def test_a_taken_port_is_one_clear_line() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             with pytest.raises(AdminListenError) as caught:
-                await AdminServer(Source(), "127.0.0.1", port).start()
+                AdminServer(Source(), "127.0.0.1", port).bind()
         assert str(caught.value) == f"admin.listen: cannot listen on 127.0.0.1:{port}: Address already in use"
 
     asyncio.run(run())
@@ -114,9 +116,9 @@ def test_a_taken_port_is_one_clear_line() -> None:
 def test_an_address_that_is_not_ours_is_refused() -> None:
     async def run() -> None:
         with pytest.raises(AdminListenError, match=r"cannot listen on 192\.0\.2\.1:1: "):
-            await AdminServer(Source(), "192.0.2.1", 1).start()
+            AdminServer(Source(), "192.0.2.1", 1).bind()
         with pytest.raises(AdminListenError, match="cannot listen on localhost:99999: "):
-            await AdminServer(Source(), "localhost", 99999).start()
+            AdminServer(Source(), "localhost", 99999).bind()
 
     asyncio.run(run())
 
@@ -125,6 +127,7 @@ def test_the_port_is_free_after_stop_and_idle_connections_do_not_hold_it_up() ->
     async def run() -> None:
         source = Source()
         server = AdminServer(source, "127.0.0.1", 0)
+        server.bind()
         await server.start()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -132,6 +135,7 @@ def test_the_port_is_free_after_stop_and_idle_connections_do_not_hold_it_up() ->
         await asyncio.wait_for(server.stop(), 5)
         writer.close()
         again = AdminServer(source, "127.0.0.1", server.port)
+        again.bind()
         await again.start()
         await again.stop()
 

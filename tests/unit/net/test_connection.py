@@ -203,6 +203,7 @@ def test_reading_stops_when_the_node_holds_too_much_and_goes_on_later() -> None:
             await wait_until(lambda: listener.budget.used_bytes > 1_000_000)
             await asyncio.sleep(0.1)
             assert listener.budget.used_bytes < 1_700_000, "the second connection must not be read on"
+            assert listener.metrics.reads_paused == 2
             pending[0].complete([b"done"])
             await wait_until(lambda: len(pending) > 10)
             for number in range(1, 21):

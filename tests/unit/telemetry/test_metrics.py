@@ -5,7 +5,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from tidelog.telemetry.exposition import render, take_snapshot
-from tidelog.telemetry.metrics import CLOSE_REASONS, DURATION_BOUNDS_SECONDS, NodeMetrics, PartitionSample
+from tidelog.telemetry.metrics import CLOSE_REASONS, DURATION_BOUNDS_SECONDS, NodeMetrics, NodeSample, PartitionSample
 
 
 def samples(metrics: NodeMetrics, accept: str = "") -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -49,7 +49,8 @@ def test_everything_counted_is_exposed(accept: str) -> None:
     metrics.connections_current = 3
     metrics.count_closed("idle")
     metrics.count_closed("a reason that is not in the list")
-    metrics.in_flight_bytes = 99
+    metrics.reads_paused = 8
+    metrics.sample_node = lambda: NodeSample(in_flight_bytes=99, fetch_sessions=6, offline_partitions=2)
     metrics.waiting_fetches = 4
     metrics.api(1, "Fetch").count_error(1)
     metrics.api(1, "Fetch").count_error(1)
@@ -70,6 +71,9 @@ def test_everything_counted_is_exposed(accept: str) -> None:
     assert found[("tidelog_connections_closed_total", (("reason", "idle"),))] == 1
     assert found[("tidelog_connections_closed_total", (("reason", "error"),))] == 1
     assert found[("tidelog_in_flight_bytes", ())] == 99
+    assert found[("tidelog_fetch_sessions", ())] == 6
+    assert found[("tidelog_partitions_offline", ())] == 2
+    assert found[("tidelog_reads_paused_total", ())] == 8
     assert found[("tidelog_waiting_fetches", ())] == 4
     assert found[("tidelog_partitions", ())] == 3
     assert found[("tidelog_partitions_led", ())] == 2

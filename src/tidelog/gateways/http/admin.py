@@ -1,8 +1,11 @@
 """The admin port: /metrics, /healthz, /readyz over HTTP, inside the node's event loop.
 
 Only when `admin.listen` is set. Starlette and uvicorn are imported here, lazily and in a thread, so that a node
-without an admin port never pays for them and one with it serves Kafka clients meanwhile. The port is bound before
-anything is imported: a taken port is known at once. Nothing here changes the node; every path only reads.
+without an admin port never pays for them and one with it goes on starting and serving meanwhile. The port is bound
+before anything is imported: a taken port is known at once. Nothing here changes the node; every path only reads.
+
+/healthz says that the node is alive: 200 whenever its loop answers, during a start as well, with facts about its
+partitions. /readyz says whether clients may be sent here: 503 until the start is complete and once the stop has begun.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.telemetry.logs import get_logger
 from tidelog.version import __version__
@@ -37,13 +40,6 @@ class AdminListenError(Exception):
     """The admin port cannot be opened; the message is one line for a person."""
 
 
-class Health(NamedTuple):
-    """Whether the node should be left running, and the facts behind it (JSON values)."""
-
-    is_healthy: bool
-    details: Mapping[str, object]
-
-
 class AdminSource(Protocol):
     """What the admin port wants to know of a node; all calls are made in the node's loop."""
 
@@ -54,46 +50,54 @@ class AdminSource(Protocol):
         """Whether clients may be sent here: false before the start is complete and once the stop has begun."""
         ...
 
-    def health(self) -> Health: ...
+    def health(self) -> Mapping[str, object]:
+        """Facts (JSON values) about a node that is alive."""
+        ...
 
 
 class AdminServer:
-    """The admin port of one node. `start` returns when requests are answered, `stop` when the port is closed."""
+    """The admin port of one node. After `bind` the address is taken; `start` returns when requests are answered, `stop`
+    when the port is closed."""
 
     def __init__(self, source: AdminSource, host: str, port: int) -> None:
         self._source = source
         self._host = host
         self._requested_port = port
+        self._listening: socket.socket | None = None
         self._server: Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self.port = port
         """The port in use; differs from the one asked for when that was 0."""
 
-    async def start(self) -> None:
+    def bind(self) -> None:
         """Raises AdminListenError if the address cannot be had."""
-        listening = _bind(self._host, self._requested_port)
+        self._listening = _bind(self._host, self._requested_port)
+        self.port = self._listening.getsockname()[1]
+
+    async def start(self) -> None:
+        assert self._listening is not None, "bind comes first"
+        server, started = await asyncio.to_thread(_build_server, self._source)
+        self._server = server
+        self._serving = asyncio.create_task(server.serve(sockets=[self._listening]), name="tidelog-admin")
+        waiting = asyncio.create_task(started.wait())
         try:
-            self.port = listening.getsockname()[1]
-            server, started = await asyncio.to_thread(_build_server, self._source)
-            self._server = server
-            self._serving = asyncio.create_task(server.serve(sockets=[listening]), name="tidelog-admin")
-            waiting = asyncio.create_task(started.wait())
             await asyncio.wait((self._serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
             waiting.cancel()
-            if self._serving.done():
-                # It never ends by itself before `stop`, so this raises what went wrong.
-                self._serving.result()
-        except BaseException:
-            listening.close()
-            raise
+        if self._serving.done():
+            # It never ends by itself before `stop`, so this raises what went wrong.
+            self._serving.result()
         logger.info("admin port open", host=self._host, port=self.port)
 
     async def stop(self) -> None:
-        if self._server is None or self._serving is None:
-            return
-        self._server.should_exit = True
-        await self._serving
-        self._serving = None
+        """At any point of the start."""
+        if self._server is not None and self._serving is not None:
+            self._server.should_exit = True
+            await self._serving
+            self._serving = None
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -163,9 +167,7 @@ def _build_application(source: AdminSource) -> Starlette:
         return Response(body, headers={"content-type": content_type})
 
     async def show_health(request: Request) -> Response:
-        health = source.health()
-        status = "ok" if health.is_healthy else "failing"
-        return JSONResponse({"status": status, **health.details}, 200 if health.is_healthy else 503)
+        return JSONResponse({"status": "ok", **source.health()})
 
     async def show_readiness(request: Request) -> Response:
         is_ready = source.is_ready()

@@ -6,7 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.conformance.protocol.world import COMPACTED, TIMESTAMP_MS, TOPIC, UNKNOWN_ID, UNKNOWN_TOPIC, World, batch
+from tests.conformance.protocol.world import (
+    COMPACTED,
+    TIMESTAMP_MS,
+    TOPIC,
+    UNKNOWN_ID,
+    UNKNOWN_TOPIC,
+    World,
+    batch,
+    make_topic,
+)
 
 from tidelog.protocol.generated.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from tidelog.protocol.generated.alter_replica_log_dirs import (
@@ -127,6 +136,12 @@ def delete_topic(name: str) -> Builder:
     return build
 
 
+def delete_own_topic(world: World, version: int) -> Message:
+    name = f"doomed-{version}"
+    make_topic(world.connection, name)
+    return delete_topic(name)(world, version)
+
+
 def delete_records(topic: str, offset: int, partition: int = 0) -> Builder:
     wanted = DeleteRecordsPartition(partition_index=partition, offset=offset)
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[wanted])], timeout_ms=5000)
@@ -174,6 +189,12 @@ def create_partitions(topic: str, count: int) -> Builder:
     return always(CreatePartitionsRequest(topics=[wanted], timeout_ms=5000))
 
 
+def grow_own_topic(world: World, version: int) -> Message:
+    name = f"growing-{version}"
+    make_topic(world.connection, name)
+    return create_partitions(name, 3)(world, version)
+
+
 def elect_leaders(topic: str) -> Builder:
     wanted = TopicPartitions(topic=topic, partitions=[0])
     return always(ElectLeadersRequest(topic_partitions=[wanted], timeout_ms=5000))
@@ -211,6 +232,7 @@ GOOD_CASES = (
     Case("list-offsets-max-timestamp-empty", list_offsets(COMPACTED, -3), range(7, 12)),
     Case("list-offsets-earliest-local", list_offsets(TOPIC, -4), range(8, 12)),
     Case("list-offsets-latest-tiered", list_offsets(TOPIC, -5), range(9, 12)),
+    Case("list-offsets-earliest-pending-upload", list_offsets(TOPIC, -6), range(11, 12)),
     Case("metadata-of-a-topic", metadata(TOPIC), METADATA),
     Case("metadata-of-no-topic", always(MetadataRequest(topics=[])), range(1, 14)),
     Case("find-group-coordinator", find_coordinator("a-group", 0), range(7)),
@@ -218,6 +240,9 @@ GOOD_CASES = (
     Case("create-topic", create_topic("made"), CREATE_TOPICS),
     Case("create-topic-validate-only", create_topic("never", validate_only=True, retention_ms="5000"), CREATE_TOPICS),
     Case("create-topic-with-defaults", create_topic("defaults", partitions=-1, factor=-1), range(4, 8)),
+    Case("delete-topic", delete_own_topic, range(1, 7)),
+    Case("create-partitions", grow_own_topic, range(4)),
+    Case("elect-leaders-of-all", always(ElectLeadersRequest(topic_partitions=None, timeout_ms=5000)), range(3)),
     Case("delete-records-none", delete_records(TOPIC, 0), range(3)),
     Case("init-producer-id", always(InitProducerIdRequest(transactional_id=None)), range(6)),
     Case("epoch-end", epoch_end(TOPIC, 0), range(2, 5)),
@@ -232,7 +257,7 @@ GOOD_CASES = (
     Case(
         "describe-log-dirs",
         always(DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=TOPIC, partitions=[0])])),
-        range(1, 5),
+        range(1, 6),
     ),
     Case("describe-cluster", always(DescribeClusterRequest()), range(3)),
     Case(
@@ -245,6 +270,7 @@ GOOD_CASES = (
         always(DescribeTopicPartitionsRequest(topics=[PartitionsTopic(name=TOPIC)])),
         range(1),
     ),
+    Case("list-client-metrics-resources", always(ListConfigResourcesRequest()), range(1)),
     Case("list-topic-config-resources", always(TOPIC_RESOURCES), range(1, 2)),
 )
 

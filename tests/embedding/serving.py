@@ -33,7 +33,10 @@ class Serving:
         """Waits for the line on standard output and takes it apart."""
         if not self.ready_line:
             assert self.process.stdout is not None
-            assert select.select([self.process.stdout], [], [], START_SECONDS)[0], f"not ready: {self.log()}"
+            # Not `select`, which takes no descriptor above 1,023: tests before this one may hold many.
+            output = select.poll()
+            output.register(self.process.stdout, select.POLLIN)
+            assert output.poll(START_SECONDS * 1000), f"not ready: {self.log()}"
             self.ready_line = self.process.stdout.readline()
         found = READY.fullmatch(self.ready_line)
         assert found is not None, f"{self.ready_line!r} {self.log()}"

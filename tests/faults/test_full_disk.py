@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from tests.faults.load import read_log
 from tests.servers.topics import create_topic, fetch_bytes, produce_batch
 
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.protocol.generated.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from tidelog.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 KAFKA_STORAGE_ERROR = 56
 SIZE_MIB = 24
@@ -103,8 +106,86 @@ def test_topics_cannot_be_made_on_a_full_disk_but_the_node_lives(node: Node, sma
         written = write_until_full(connection, topic)
         fill_the_rest(node.data / "filler")
         wanted = CreatableTopic(name="no-room", num_partitions=50, replication_factor=1)
-        connection.call(CreateTopicsRequest(topics=[wanted]), 7)
+        [result] = connection.call(CreateTopicsRequest(topics=[wanted]), 7).topics
+        assert result.error_code == KAFKA_STORAGE_ERROR
         assert len(read_log(node.port, topic)) == written
     small_disk.unlink()
     with Connection(node.port) as connection:
         create_topic(connection, "room-again")
+
+
+def delete_topic(connection: Connection, topic: str) -> int:
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=10_000)
+    return int(connection.call(request, 6).responses[0].error_code)
+
+
+def test_a_node_starts_on_a_full_disk_and_a_topic_can_be_deleted_to_make_room(node: Node, small_disk: Path) -> None:
+    node.start()
+    with Connection(node.port) as connection:
+        kept, doomed = create_topic(connection, "kept"), create_topic(connection, "doomed")
+        assert produce_batch(connection, kept, build_batch([NewRecord(b"precious")])).error_code == 0
+        write_until_full(connection, doomed)
+        fill_the_rest(node.data / "filler")
+        # Full to the last byte, and what is kept for this was taken for the start that follows.
+    node.kill()
+    node.start()
+    assert list(read_log(node.port, kept).values()) == [b"precious"]
+    with Connection(node.port) as connection:
+        assert delete_topic(connection, doomed) == 0
+        wait_until(
+            lambda: produce_batch(connection, kept, build_batch([NewRecord(b"x" * 100_000)])).error_code == 0,
+            "there is room again",
+        )
+
+
+def test_a_topic_can_be_deleted_when_not_a_byte_is_left(node: Node, small_disk: Path) -> None:
+    node.start()
+    with Connection(node.port) as connection:
+        kept, doomed = create_topic(connection, "kept"), create_topic(connection, "doomed")
+        write_until_full(connection, doomed)
+        fill_the_rest(node.data / "filler")
+        assert delete_topic(connection, doomed) == 0
+        wait_until(
+            lambda: produce_batch(connection, kept, build_batch([NewRecord(b"x" * 100_000)])).error_code == 0,
+            "there is room again",
+        )
+
+
+def test_records_can_be_deleted_when_not_a_byte_is_left(node: Node, small_disk: Path) -> None:
+    node.start()
+    with Connection(node.port) as connection:
+        topic = create_topic(connection, "full")
+        written = write_until_full(connection, topic)
+        fill_the_rest(node.data / "filler")
+        partition = DeleteRecordsPartition(partition_index=0, offset=-1)
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=10_000
+        )
+
+        def delete_all() -> bool:
+            answer = connection.call(request, 2).topics[0].partitions[0]
+            assert answer.error_code in (0, KAFKA_STORAGE_ERROR)
+            return bool(answer.low_watermark == written)
+
+        wait_until(delete_all, "what is deleted makes room for saying so")
+        wait_until(
+            lambda: produce_batch(connection, topic, build_batch([NewRecord(b"x" * 100_000)])).error_code == 0,
+            "there is room again",
+        )
+
+
+def test_a_start_without_room_is_one_line(node: Node, small_disk: Path) -> None:
+    node.start()
+    node.kill()
+    (node.data / "tidelog-reserve").unlink()
+    filler = node.data / "filler"
+    fill_the_rest(filler)
+    for left_bytes in (0, 64 * 1024):
+        os.truncate(filler, filler.stat().st_size - left_bytes)
+        command = [sys.executable, "-m", "tidelog.cli.main", "serve", "--listen", f"127.0.0.1:{node.port}"]
+        ended = subprocess.run([*command, "--data", str(node.data)], capture_output=True, text=True, check=False)
+        assert ended.returncode == 1
+        line = ended.stderr.strip().splitlines()[-1]
+        assert "No space left" in line or "no room left" in line
+        assert "Traceback" not in ended.stderr
+        assert "TIDELOG_DEBUG" not in ended.stderr

@@ -71,6 +71,9 @@ DISK_ROOM_BYTES_MIN: Final = 2 * 1024 * 1024
 DISK_ROOM_BYTES_ENOUGH: Final = 8 * 1024 * 1024
 """It takes part again with so much."""
 
+RESERVED_ROOM_BYTES: Final = 512 * 1024
+"""Kept free for what frees space, and for the start of a node whose disk is full."""
+
 TAGGED_FIELDS_MAX: Final = 1024
 """Tagged fields one structure may carry; more is a hostile peer."""
 

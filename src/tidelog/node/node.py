@@ -44,6 +44,7 @@ from tidelog.partitions.table import PartitionTable
 from tidelog.raft.core.members import NO_MEMBERS
 from tidelog.runtime.clock import monotonic_s, wall_clock_ms
 from tidelog.storage.directory_identity import DirectoryRefused
+from tidelog.storage.errors import StorageFailure
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import LagSample, NodeMetrics, NodeSample
@@ -124,7 +125,7 @@ class Node:
         """Returns when clients can connect; raises NodeStartError, in one line, when they never will."""
         try:
             await self._start()
-        except (DirectoryRefused, ListenError) as error:
+        except (DirectoryRefused, ListenError, StorageFailure) as error:
             await self.stop()
             raise NodeStartError(str(error)) from None
         except BaseException:

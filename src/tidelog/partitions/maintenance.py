@@ -131,6 +131,7 @@ class Maintenance:
                     _report("a log is not synced yet", partition, error)
         try:
             self._directory.write_checkpoints(self._table.high_watermarks())
+            self._directory.reserved_room.take()
         except OSError as error:
             logger.warning_limited("cannot write checkpoints yet", reason=str(error))
 

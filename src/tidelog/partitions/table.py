@@ -375,6 +375,9 @@ class PartitionTable:
         try:
             self._directory.write_log_starts()
         except OSError as error:
+            if log.log_start_offset == log.log_end_offset:
+                with contextlib.suppress(StorageFailure):
+                    log.roll()
             log.delete_old_segments(lambda _: True, log.log_start_offset)
             raise StorageFailure(f"{partition} cannot be told where to begin: {error}") from error
         return log.log_start_offset

@@ -260,8 +260,14 @@ class Quorum(Commands):
                 f"A change of {len(data)} bytes is too large; {RAFT_ENTRY_BYTES_MAX} at a time.",
             )
         if self._members.voter_ids == (self._settings.node_id,) and not self._store.has_room(len(data)):
-            # With other voters a leader whose disk is full is better replaced; alone it leads on, and only says no.
-            raise StorageFailure(f"There is no room left for metadata in {self._store.directory}.")
+            # With other voters a leader whose disk is full is better replaced; alone it leads on, and only says no,
+            # but not to what frees space.
+            from tidelog.protocol.generated.remove_topic_record import RemoveTopicRecord
+
+            if all(isinstance(record, RemoveTopicRecord) for record in records):
+                self._store.give_up_reserve()
+            if not self._store.has_room(len(data)):
+                raise StorageFailure(f"There is no room left for metadata in {self._store.directory}.")
         proposal = Proposal(records, asyncio.get_running_loop().create_future())
         self._step(Propose(proposal, data, len(records)))
         return await proposal.done

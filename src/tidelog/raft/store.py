@@ -41,6 +41,7 @@ from tidelog.storage.errors import StorageFailure
 from tidelog.storage.files import read_whole, remove_if_present, sync_directory, write_fully
 from tidelog.storage.flushing import PendingFlush
 from tidelog.storage.log import Log
+from tidelog.storage.reserved_room import ReservedRoom
 from tidelog.telemetry.logs import get_logger
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
@@ -266,6 +267,10 @@ class QuorumStore:
         """Whether the disk is likely to take so much, and the small files that go with it."""
         found = os.statvfs(self.directory)
         return found.f_bavail * found.f_frsize >= size_bytes + ROOM_BYTES
+
+    def give_up_reserve(self) -> None:
+        """Room for what is written next."""
+        ReservedRoom(str(self.path.parent)).give_up()
 
     def _truncate(self, offset: int) -> None:
         """Synced at once, before anything else takes the place of what is cut: a crash may otherwise mix the two."""

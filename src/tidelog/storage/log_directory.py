@@ -33,6 +33,7 @@ from tidelog.storage.directory_identity import DirectoryLock, DirectoryRefused, 
 from tidelog.storage.files import read_whole, remove_if_present, sync_directory, write_whole
 from tidelog.storage.leftovers import Leftovers
 from tidelog.storage.log import PRODUCER_EXPIRATION_MS, Log, LogHint
+from tidelog.storage.reserved_room import ReservedRoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,6 +86,7 @@ class LogDirectory:
         self._log_ends: dict[TopicPartition, LogHint] = {}
         """Of logs closed cleanly and not opened since."""
         self._leftovers = Leftovers()
+        self.reserved_room = ReservedRoom(str(path))
 
     @classmethod
     def open(
@@ -107,6 +109,7 @@ class LogDirectory:
         lock = DirectoryLock(str(path))
         try:
             directory = cls(path, lock, now_ms)
+            directory.reserved_room.settle()
             identity = claim_identity(str(path), node_id, cluster_id, directory_id)
             directory.cluster_id = identity.cluster_id
             directory.directory_id = identity.directory_id

@@ -29,8 +29,10 @@ class ReservedRoom:
             self.take()
 
     def take(self) -> None:
-        """Does nothing if it is there, or if there is not enough room to spare some."""
-        if os.path.exists(self._path) or self._free_bytes() < DISK_ROOM_BYTES_ENOUGH:
+        """Does nothing if it is there, if there is not enough room to spare some, or on systems that cannot."""
+        if not hasattr(os, "posix_fallocate") or os.path.exists(self._path):
+            return
+        if self._free_bytes() < DISK_ROOM_BYTES_ENOUGH:
             return
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)

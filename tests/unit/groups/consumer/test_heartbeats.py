@@ -23,7 +23,7 @@ from tidelog.groups.core.consumer.records import (
     TargetEpochRecord,
     TargetRecord,
 )
-from tidelog.groups.core.messages import DeleteOffsets, FetchOffsets, OffsetToCommit
+from tidelog.groups.core.messages import Commit, DeleteOffsets, FetchOffsets, OffsetToCommit, TransactionalCommit
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.model.errors import BrokerError, ErrorCode
 
@@ -280,6 +280,18 @@ def test_offsets_and_epochs(driver: ConsumerDriver) -> None:
     with pytest.raises(BrokerError) as caught:
         driver.shard.fetch_offsets(FetchOffsets("g", None, "a", 2), driver.now)
     assert caught.value.code is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_a_producer_is_told_of_a_stale_epoch_in_the_words_it_knows(driver: ConsumerDriver) -> None:
+    first, _ = pair(driver)
+    offset = OffsetToCommit("t", min(first.partitions)[1], 5, topic_id=T)
+    for epoch in (1, 4):
+        request = TransactionalCommit(7, 0, Commit("g", "a", None, epoch, [offset]))
+        with pytest.raises(BrokerError) as caught:
+            driver.shard.decide_transactional_commit(request, driver.now)
+        assert caught.value.code is ErrorCode.ILLEGAL_GENERATION
+    request = TransactionalCommit(7, 0, Commit("g", "a", None, 3, [offset]))
+    assert driver.shard.decide_transactional_commit(request, driver.now).reply == [ErrorCode.NONE]
 
 
 def test_offsets_expire_unless_they_are_read() -> None:

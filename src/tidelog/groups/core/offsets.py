@@ -38,7 +38,7 @@ class OffsetStore:
         if producer_id != NO_PRODUCER_ID:
             self.pending.add(producer_id, record, log_offset)
             return
-        if self.pending and committed is not None:
+        if self.pending:
             self.pending.supersede((group_id, topic, partition), log_offset)
         if committed is not None:
             by_topic = self._by_group.get(group_id)
@@ -65,16 +65,30 @@ class OffsetStore:
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         return self._by_group.get(group_id, {}).get(topic, {}).get(partition)
 
+    def has_any(self, group_id: str) -> bool:
+        """Whether the group has an offset, be it one that waits for its transaction."""
+        return group_id in self._by_group or bool(self.pending.of_group(group_id))
+
+    def has(self, group_id: str, topic: str, partition: int) -> bool:
+        return self.get(group_id, topic, partition) is not None or self.pending.has((group_id, topic, partition))
+
     def tombstones(
-        self, group_id: str, wanted: Callable[[str, CommittedOffset], bool] = lambda _topic, _committed: True
+        self, group_id: str, wanted: Callable[[str], bool] = lambda _topic: True
     ) -> Iterator[OffsetCommitRecord]:
+        """For all that the group has of the topics wanted; offsets that wait are not committed after that."""
         for topic, by_partition in self.of_group(group_id).items():
-            for partition, committed in by_partition.items():
-                if wanted(topic, committed):
+            if wanted(topic):
+                for partition in by_partition:
                     yield OffsetCommitRecord(group_id, topic, partition, None)
+        for topic, partition in self.pending.of_group(group_id):
+            if wanted(topic) and self.get(group_id, topic, partition) is None:
+                yield OffsetCommitRecord(group_id, topic, partition, None)
 
     def group_ids(self) -> list[str]:
-        return list(self._by_group)
+        """Of all that have an offset, be it one that waits."""
+        if not self.pending:
+            return list(self._by_group)
+        return list({**self._by_group, **dict.fromkeys(self.pending.group_ids())})
 
     def __len__(self) -> int:
         return sum(len(partitions) for topics in self._by_group.values() for partitions in topics.values())
@@ -198,7 +212,7 @@ def decide_delete_offsets(
             decision.records.extend(
                 OffsetCommitRecord(request.group_id, topic, partition, None)
                 for partition in dict.fromkeys(partitions)
-                if store.get(request.group_id, topic, partition) is not None
+                if store.has(request.group_id, topic, partition)
             )
     return decision
 
@@ -209,18 +223,22 @@ def expired_offsets(
     """Tombstones for what is past its time.
 
     The time runs from when a group with members became empty, and from the commit itself for offsets of a group that
-    never had members or for topics that a stable group no longer reads.
+    never had members or for topics that a stable group no longer reads. What a transaction is about to move stays.
     """
     since_ms = group.expiry_start_ms()
     if since_ms is None:
         return []
 
-    def is_expired(topic: str, committed: CommittedOffset) -> bool:
+    expired: list[OffsetCommitRecord] = []
+    for topic, by_partition in store.of_group(group_id).items():
         if group.is_subscribed_to(topic):
-            return False
-        if committed.expire_timestamp_ms >= 0:
-            return now.wall_ms >= committed.expire_timestamp_ms
-        start_ms = committed.commit_timestamp_ms if since_ms < 0 else since_ms
-        return now.wall_ms - start_ms >= retention_ms
-
-    return list(store.tombstones(group_id, is_expired))
+            continue
+        for partition, committed in by_partition.items():
+            if committed.expire_timestamp_ms >= 0:
+                is_over = now.wall_ms >= committed.expire_timestamp_ms
+            else:
+                start_ms = committed.commit_timestamp_ms if since_ms < 0 else since_ms
+                is_over = now.wall_ms - start_ms >= retention_ms
+            if is_over and not store.pending.has((group_id, topic, partition)):
+                expired.append(OffsetCommitRecord(group_id, topic, partition, None))
+    return expired

@@ -135,7 +135,7 @@ class GroupShard:
 
     def _maybe_forget(self, group: ClassicGroup) -> None:
         """A group that nobody joined in the end leaves no trace."""
-        if group.is_forgettable and not self.offsets.of_group(group.group_id):
+        if group.is_forgettable and not self.offsets.has_any(group.group_id):
             self.groups.pop(group.group_id, None)
 
     # -- offsets -----------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class GroupShard:
         """Offsets die with their topic: one that is created anew under the name starts from nothing."""
         decision = Decision(None)
         for group_id in self.offsets.group_ids():
-            decision.records.extend(self.offsets.tombstones(group_id, lambda topic, _: topic in topics))
+            decision.records.extend(self.offsets.tombstones(group_id, topics.__contains__))
         return decision
 
     # -- administration ----------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class GroupShard:
             return
         if not isinstance(record, GroupMetadataRecord):
             self.consumers.replay(record)
-            if type(record) is GroupEpochRecord and record.value is None and self.offsets.of_group(record.group_id):
+            if type(record) is GroupEpochRecord and record.value is None and self.offsets.has_any(record.group_id):
                 self._keep_for_offsets(record.group_id)
             return
         if record.stored is None:
@@ -365,16 +365,14 @@ class GroupShard:
 
     def _clean_up(self, now: Moment, decision: Decision[None]) -> None:
         """Expired offsets go, and with its last offset a group without members."""
-        waiting = self.offsets.pending.group_ids()
         everyone: list[ClassicGroup | ConsumerGroup] = [*self.groups.values(), *self.consumers.groups.values()]
         for group in everyone:
             group_id = group.group_id
-            if group_id in waiting:
-                continue
             kept = sum(len(partitions) for partitions in self.offsets.of_group(group_id).values())
             expired = offsets.expired_offsets(group, self.offsets, group_id, now, self._settings.offsets_retention_ms)
             decision.records.extend(expired)
-            if len(expired) == kept and group.is_forgotten_without_offsets:
+            is_waiting = bool(self.offsets.pending.of_group(group_id))
+            if len(expired) == kept and not is_waiting and group.is_forgotten_without_offsets:
                 decision.records.extend(group.tombstones())
         self._schedule_cleanup(now)
 

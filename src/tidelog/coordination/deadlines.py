@@ -7,6 +7,7 @@ live entry per key, plus those left behind by deadlines that were moved forward.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
@@ -44,10 +45,10 @@ class DeadlineQueue(Generic[K]):
         """When to look again: never later than the earliest deadline, sometimes earlier."""
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now_ms: int) -> list[K]:
-        """Removes and returns every key whose deadline is not after `now_ms`, earliest first."""
+    def pop_due(self, now_ms: int, limit: int = sys.maxsize) -> list[K]:
+        """Removes and returns the keys whose deadline is not after `now_ms`, earliest first; the rest stays due."""
         due: list[K] = []
-        while self._heap and self._heap[0][0] <= now_ms:
+        while self._heap and self._heap[0][0] <= now_ms and len(due) < limit:
             queued_ms, _, key = heappop(self._heap)
             if self._queued_ms.get(key) != queued_ms:
                 continue

@@ -105,8 +105,12 @@ class GroupCoordinator:
     async def topics_deleted(self, topics: Collection[str]) -> None:
         """Offsets of deleted topics go; what cannot be written now is caught up on by expiry."""
         for _, shard in self._shards.active():
+            rest: Sequence[str] = shard.core.offsets.group_ids()
             with suppress(BrokerError):
-                await shard.execute(shard.core.decide_topics_deleted, topics)
+                while rest:
+                    rest = await shard.execute(shard.core.decide_topics_deleted, (topics, rest))
+                    # Where nothing has to wait for a commit, others would have to.
+                    await asyncio.sleep(0)
 
     async def partition_of(self, group_id: str) -> int:
         """The partition of the offsets topic that holds the group; creates the topic for the first group ever."""

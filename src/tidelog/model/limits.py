@@ -74,6 +74,15 @@ DISK_ROOM_BYTES_ENOUGH: Final = 8 * 1024 * 1024
 RESERVED_ROOM_BYTES: Final = 512 * 1024
 """Kept free for what frees space, and for the start of a node whose disk is full."""
 
+DECISION_BYTES_MAX: Final = 256 * 1024
+"""About what a group coordinator writes at once of what can wait: a quarter of the default `max.message.bytes`."""
+
+DEADLINES_PER_DECISION_MAX: Final = 100
+"""Of members of a group that are taken out at once."""
+
+GROUPS_PER_DECISION_MAX: Final = 1000
+"""Groups that are looked at for offsets to delete before others on the loop get their turn."""
+
 TAGGED_FIELDS_MAX: Final = 1024
 """Tagged fields one structure may carry; more is a hostile peer."""
 

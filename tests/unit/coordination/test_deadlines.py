@@ -17,6 +17,17 @@ def test_keys_come_due_in_order_and_once() -> None:
     assert queue.next_ms() is None
 
 
+def test_no_more_than_asked_for_come_at_once() -> None:
+    queue: DeadlineQueue[str] = DeadlineQueue()
+    for key in "abcd":
+        queue.schedule(key, 10)
+    queue.schedule("a", 20)
+    assert queue.pop_due(15, 2) == ["b", "c"]
+    assert queue.next_ms() == 10
+    assert queue.pop_due(15, 2) == ["d"]
+    assert queue.next_ms() == 20
+
+
 def test_a_deadline_that_was_pushed_back_is_not_due_at_its_old_time() -> None:
     queue: DeadlineQueue[str] = DeadlineQueue()
     queue.schedule("member", 10)

@@ -31,6 +31,8 @@ R = TypeVar("R")
 START_WALL_MS = 1_700_000_000_000
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
+BATCH_BYTES_MAX = 1 << 20
+"""What a log takes at once."""
 
 
 def subscription(*topics: str) -> bytes:
@@ -51,6 +53,8 @@ class ShardDriver:
         self.replies: dict[int, Any] = {}
         """Answers to requests that were parked, by token."""
         self.append_error: ErrorCode | None = None
+        self.refused_group: str | None = None
+        """Batches with a record of it are refused."""
         self._token = 0
         self._fresh = 0
         self.shard = GroupShard(self.settings)
@@ -64,12 +68,13 @@ class ShardDriver:
 
     def perform(self, decision: Decision[R]) -> R:
         if decision.records:
-            if self.append_error is not None:
+            error = self._append_error(decision)
+            if error is not None:
                 decision.records.clear()
                 if not decision.failures:
-                    raise BrokerError(self.append_error)
+                    raise BrokerError(error)
                 for put_right in decision.failures:
-                    put_right(decision, self.append_error, self.now)
+                    put_right(decision, error, self.now)
                 assert not decision.records
             else:
                 self.batches.append(list(decision.records))
@@ -84,6 +89,11 @@ class ShardDriver:
             assert token not in self.replies, "answered twice"
             self.replies[token] = reply
         return decision.reply
+
+    def _append_error(self, decision: Decision[Any]) -> ErrorCode | None:
+        size = sum(len(key) + len(value or b"") for key, value in map(encode_record, decision.records))
+        is_refused = any(record.group_id == self.refused_group for record in decision.records)
+        return ErrorCode.UNKNOWN_SERVER_ERROR if is_refused or size > BATCH_BYTES_MAX else self.append_error
 
     def advance(self, by_ms: int) -> None:
         """Lets time pass, stopping at every deadline on the way."""

@@ -200,9 +200,32 @@ def test_offsets_die_with_their_topic() -> None:
     driver = ShardDriver()
     driver.commit(at(1), at(2, 1), at(3, topic="stays"))
     driver.commit(at(1), group="h")
-    driver.perform(driver.shard.decide_topics_deleted({"t"}, driver.now))
+    delete_topics(driver, "t")
     assert driver.fetch("t", 0).offset == driver.fetch("t", 0, group="h").offset == -1
     assert driver.fetch("stays", 0).offset == 3
+
+
+def delete_topics(driver: ShardDriver, *topics: str) -> None:
+    rest = driver.shard.offsets.group_ids()
+    while rest:
+        rest = driver.perform(driver.shard.decide_topics_deleted((topics, rest), driver.now))
+
+
+def commit_many(driver: ShardDriver, count: int, group: str = "g") -> None:
+    for start in range(0, count, 1000):
+        driver.commit(*(at(1, partition) for partition in range(start, min(count, start + 1000))), group=group)
+
+
+def test_more_offsets_than_a_batch_holds_die_with_their_topic() -> None:
+    driver = ShardDriver()
+    long_name = "g" * 1000
+    commit_many(driver, 2000, long_name)
+    for number in range(3000):
+        driver.commit(at(1), group=f"g-{number}")
+    driver.commit(at(3, topic="stays"), group=long_name)
+    delete_topics(driver, "t")
+    assert driver.shard.offsets.group_ids() == [long_name]
+    assert len(driver.shard.offsets) == 1
 
 
 # -- expiry -----------------------------------------------------------------------------------------------------------
@@ -221,6 +244,34 @@ def test_offsets_of_a_simple_consumer_expire_after_their_commit_and_the_group_wi
     assert driver.batches[-1] == [OffsetCommitRecord("g", "t", 1, None), GroupMetadataRecord("g", None)]
     driver.crash()
     assert driver.state() == "missing"
+
+
+def test_more_offsets_than_a_batch_holds_expire_and_their_group_goes_with_the_last() -> None:
+    driver = retaining()
+    long_name = "g" * 1000
+    commit_many(driver, 2000, long_name)
+    for number in range(3000):
+        driver.commit(at(1), group=f"g-{number}")
+    driver.advance(RETENTION_MS)
+    assert len(driver.shard.offsets) == 0
+    assert not driver.shard.groups
+    assert not driver.replayed().groups
+    ends = [at for at, batch in enumerate(driver.batches) if GroupMetadataRecord(long_name, None) in batch]
+    last = [at for at, batch in enumerate(driver.batches) if any(r.group_id == long_name for r in batch)][-1]
+    assert ends == [last]
+
+
+def test_a_clean_up_that_cannot_be_written_is_tried_at_the_next_interval() -> None:
+    driver = retaining()
+    driver.commit(at(1))
+    driver.append_error = ErrorCode.NOT_COORDINATOR
+    driver.advance(RETENTION_MS)
+    assert driver.fetch("t", 0).offset == 1
+    driver.append_error = None
+    driver.advance(CHECK_MS - 1)
+    assert driver.fetch("t", 0).offset == 1
+    driver.advance(1)
+    assert driver.fetch("t", 0).offset == -1
 
 
 def test_the_time_of_a_group_with_members_begins_when_it_is_empty() -> None:

@@ -144,7 +144,7 @@ async def test_what_was_deleted_while_it_waited_does_not_come_back(way: str, has
         deleted = await world.host.execute(core.decide_delete_offsets, DeleteOffsets("g", [("t", [0])]))
         assert deleted == [("t", [(0, ErrorCode.NONE)])]
     else:
-        await world.host.execute(core.decide_topics_deleted, {"t"})
+        await world.host.execute(core.decide_topics_deleted, ({"t"}, core.offsets.group_ids()))
     assert [value for _, value in world.log.batches_written[-1]].count(None) == len(world.log.batches_written[-1])
     world = await world.reloaded()
     world.end(1, commit=True)

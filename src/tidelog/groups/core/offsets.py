@@ -219,7 +219,7 @@ def decide_delete_offsets(
 
 def expired_offsets(
     group: ClassicGroup | ConsumerGroup, store: OffsetStore, group_id: str, now: Moment, retention_ms: int
-) -> list[OffsetCommitRecord]:
+) -> Iterator[OffsetCommitRecord]:
     """Tombstones for what is past its time.
 
     The time runs from when a group with members became empty, and from the commit itself for offsets of a group that
@@ -227,9 +227,7 @@ def expired_offsets(
     """
     since_ms = group.expiry_start_ms()
     if since_ms is None:
-        return []
-
-    expired: list[OffsetCommitRecord] = []
+        return
     for topic, by_partition in store.of_group(group_id).items():
         if group.is_subscribed_to(topic):
             continue
@@ -240,5 +238,4 @@ def expired_offsets(
                 start_ms = committed.commit_timestamp_ms if since_ms < 0 else since_ms
                 is_over = now.wall_ms - start_ms >= retention_ms
             if is_over and not store.pending.has((group_id, topic, partition)):
-                expired.append(OffsetCommitRecord(group_id, topic, partition, None))
-    return expired
+                yield OffsetCommitRecord(group_id, topic, partition, None)

@@ -7,6 +7,7 @@ are not in the log: `decide_*` moves them along, and their members start them ag
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -14,13 +15,7 @@ from tidelog.coordination.deadlines import DeadlineQueue
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.groups.core import joining, membership, offsets
 from tidelog.groups.core.consumer.group import ConsumerGroup
-from tidelog.groups.core.consumer.groups import (
-    ASSIGN,
-    DOWNGRADE,
-    MEMBER_DEADLINES,
-    REBALANCE,
-    ConsumerGroups,
-)
+from tidelog.groups.core.consumer.groups import REBALANCE, ConsumerGroups
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, DescribedConsumerGroup, HeartbeatReply
 from tidelog.groups.core.consumer.records import GroupEpochRecord
 from tidelog.groups.core.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
@@ -42,6 +37,7 @@ from tidelog.groups.core.messages import (
     Synced,
     TransactionalCommit,
 )
+from tidelog.groups.core.portions import Portion, pop_due_of_one_group
 from tidelog.groups.core.rebalance import JOIN, SESSION, SYNC, Deadline, Rebalancer
 from tidelog.groups.core.records import (
     GroupMetadataRecord,
@@ -54,6 +50,7 @@ from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.state import ClassicGroupState
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID
+from tidelog.model.limits import GROUPS_PER_DECISION_MAX
 
 _S = ClassicGroupState
 _CLEANUP: Deadline = ("cleanup", "", "")
@@ -70,6 +67,8 @@ class GroupShard:
         self._rebalancer = Rebalancer(settings, self._deadlines)
         self.consumers = ConsumerGroups(settings, self._deadlines, self._rebalancer, self.groups)
         """The groups of the consumer protocol; `groups` has the classic ones."""
+        self._to_clean: deque[str] = deque()
+        """The groups that the round of expiry under way has yet to look at."""
 
     # -- membership --------------------------------------------------------------------------------------------------
 
@@ -178,11 +177,22 @@ class GroupShard:
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND)
         return offsets.decide_delete_offsets(group, self.offsets, request)
 
-    def decide_topics_deleted(self, topics: Collection[str], _now: Moment) -> Decision[None]:
-        """Offsets die with their topic: one that is created anew under the name starts from nothing."""
-        decision = Decision(None)
-        for group_id in self.offsets.group_ids():
-            decision.records.extend(self.offsets.tombstones(group_id, topics.__contains__))
+    def decide_topics_deleted(
+        self, request: tuple[Collection[str], Sequence[str]], _now: Moment
+    ) -> Decision[Sequence[str]]:
+        """Offsets die with their topic: one that is created anew under the name starts from nothing.
+
+        The request names the topics, and the groups that may have offsets of them; the reply is the groups to ask for
+        next.
+        """
+        topics, group_ids = request
+        decision: Decision[Sequence[str]] = Decision(())
+        portion = Portion()
+        for at, group_id in enumerate(group_ids):
+            _, is_done = portion.fill(decision, self.offsets.tombstones(group_id, topics.__contains__))
+            if not is_done or portion.is_full or at + 1 == GROUPS_PER_DECISION_MAX:
+                decision.reply = group_ids[at + is_done :]
+                break
         return decision
 
     # -- administration ----------------------------------------------------------------------------------------------
@@ -317,23 +327,19 @@ class GroupShard:
         return decision
 
     def decide_deadlines(self, now: Moment) -> Decision[None]:
+        """Of one group at a time; while others are due as well, `deadline_ms` is not later than now."""
         decision = Decision(None)
-        expired: dict[str, list[tuple[str, str]]] = {}
-        ready: list[str] = []
-        unassigned: list[str] = []
-        for kind, group_id, member_id in self._deadlines.pop_due(now.ticks_ms):
-            if kind == "cleanup":
-                self._clean_up(now, decision)
-                continue
-            group = self.groups.get(group_id)
-            if group is None:
-                if kind in MEMBER_DEADLINES:
-                    expired.setdefault(group_id, []).append((kind, member_id))
-                elif kind == DOWNGRADE:
-                    ready.append(group_id)
-                elif kind == ASSIGN:
-                    unassigned.append(group_id)
-                continue
+        due = pop_due_of_one_group(self._deadlines, now)
+        if not due:
+            return decision
+        if due[0] == _CLEANUP:
+            self._clean_up(now, decision)
+            return decision
+        group = self.groups.get(due[0][1])
+        if group is None:
+            self.consumers.decide_deadlines(due, now, decision)
+            return decision
+        for kind, _, member_id in due:
             if kind == REBALANCE:
                 self._begin_as_classic(group, now, decision)
             elif kind == SESSION:
@@ -343,17 +349,6 @@ class GroupShard:
                 self._rebalancer.expire_join(group, now, decision)
             elif kind == SYNC:
                 self._rebalancer.expire_sync(group, now, decision)
-        for group_id, due in expired.items():
-            self.consumers.decide_expired(group_id, due, now, decision)
-        for group_id in ready:
-            # Who leaves in this very decision leaves first; the group follows when that is in the log.
-            if group_id not in expired:
-                self.consumers.decide_downgrade(group_id, now, decision)
-        for group_id in unassigned:
-            if group_id in expired or group_id in ready:
-                self._deadlines.schedule((ASSIGN, group_id, ""), now.ticks_ms + 1)
-            else:
-                self.consumers.decide_assignment(group_id, now, decision)
         return decision
 
     def _begin_as_classic(self, group: ClassicGroup, now: Moment, decision: Decision[None]) -> None:
@@ -364,17 +359,34 @@ class GroupShard:
             self._rebalancer.prepare_rebalance(group, now, decision)
 
     def _clean_up(self, now: Moment, decision: Decision[None]) -> None:
-        """Expired offsets go, and with its last offset a group without members."""
-        everyone: list[ClassicGroup | ConsumerGroup] = [*self.groups.values(), *self.consumers.groups.values()]
-        for group in everyone:
-            group_id = group.group_id
+        """Expired offsets go, and with its last offset a group without members; the rest of a round follows at once."""
+        if not self._to_clean:
+            self._to_clean.extend([*self.groups, *self.consumers.groups])
+        portion = Portion()
+        for _ in range(GROUPS_PER_DECISION_MAX):
+            if not self._to_clean or portion.is_full:
+                break
+            group_id = self._to_clean.popleft()
+            group = self.groups.get(group_id) or self.consumers.get(group_id)
+            if group is None:
+                continue
             kept = sum(len(partitions) for partitions in self.offsets.of_group(group_id).values())
             expired = offsets.expired_offsets(group, self.offsets, group_id, now, self._settings.offsets_retention_ms)
-            decision.records.extend(expired)
-            is_waiting = bool(self.offsets.pending.of_group(group_id))
-            if len(expired) == kept and not is_waiting and group.is_forgotten_without_offsets:
+            count, is_done = portion.fill(decision, expired)
+            if not is_done:
+                self._to_clean.appendleft(group_id)
+            elif count == kept and group.is_forgotten_without_offsets and not self.offsets.pending.of_group(group_id):
                 decision.records.extend(group.tombstones())
-        self._schedule_cleanup(now)
+        if self._to_clean:
+            self._deadlines.schedule(_CLEANUP, now.ticks_ms)
+        else:
+            self._schedule_cleanup(now)
+
+        def wait(_failed: Decision[None], _error: ErrorCode, at: Moment) -> None:
+            self._to_clean.clear()
+            self._schedule_cleanup(at)
+
+        decision.failures.append(wait)
 
     def _schedule_cleanup(self, now: Moment) -> None:
         self._deadlines.schedule(_CLEANUP, now.ticks_ms + self._settings.offsets_retention_check_interval_ms)

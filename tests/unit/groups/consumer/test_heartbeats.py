@@ -323,3 +323,25 @@ def test_deleting_groups(driver: ConsumerDriver) -> None:
     assert driver.consumer_state() == "missing"
     # The log may have forgotten everything: no key is left without its tombstone.
     assert set(dict(driver.log).values()) == {None}
+
+
+def test_more_dead_members_than_a_batch_holds_are_taken_out(driver: ConsumerDriver) -> None:
+    for number in range(200):
+        # As many bytes as thousands of members with names of the usual length.
+        Consumer(driver, f"{number:04}".ljust(4000, "x"), "t", group="gh"[number % 2]).join()
+    driver.advance(SESSION_MS)
+    assert not driver.shard.consumers.groups["g"].members
+    assert not driver.shard.consumers.groups["h"].members
+    assert all(len({record.group_id for record in batch}) == 1 for batch in driver.batches)
+
+
+def test_a_group_whose_records_are_refused_does_not_keep_others_alive(driver: ConsumerDriver) -> None:
+    """Everything of group "g" is refused from now on, whoever else is due."""
+    for group in ("f", "g", "h"):
+        Consumer(driver, "a", "t", group=group).join()
+    driver.refused_group = "g"
+    driver.advance(SESSION_MS + 10_000)
+    assert [len(group.members) for group in driver.shard.consumers.groups.values()] == [0, 1, 0]
+    driver.refused_group = None
+    driver.advance(10_000)
+    assert not driver.shard.consumers.groups["g"].members

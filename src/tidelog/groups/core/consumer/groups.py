@@ -42,7 +42,7 @@ from tidelog.groups.core.messages import (
     Sync,
     Synced,
 )
-from tidelog.groups.core.rebalance import JOIN, SESSION, SYNC, Deadline, Rebalancer
+from tidelog.groups.core.rebalance import SESSION, Deadline, Rebalancer
 from tidelog.groups.core.records import GroupMetadataRecord
 from tidelog.groups.core.settings import EMPTY_GROUP_RETRY_MS, GroupSettings
 from tidelog.metadata.image import MetadataImage
@@ -317,7 +317,24 @@ class ConsumerGroups:
             self._maybe_downgrade(group, now)
             self._maybe_assign_later(group, now)
 
-    def decide_expired(
+    def decide_deadlines(self, due: Sequence[Deadline], now: Moment, decision: Decision[Any]) -> None:
+        """All `due` are of one group."""
+        group_id = due[0][1]
+        expired = [(kind, member_id) for kind, _, member_id in due if kind in MEMBER_DEADLINES]
+        kinds = {kind for kind, _, _ in due}
+        if expired:
+            self._decide_expired(group_id, expired, now, decision)
+        elif DOWNGRADE in kinds:
+            self._decide_downgrade(group_id, now, decision)
+        elif ASSIGN in kinds:
+            self._decide_assignment(group_id, now, decision)
+        # Who leaves leaves first; what else is due follows when that is in the log.
+        if expired and DOWNGRADE in kinds:
+            self._deadlines.schedule((DOWNGRADE, group_id, ""), now.ticks_ms + 1)
+        if (expired or DOWNGRADE in kinds) and ASSIGN in kinds:
+            self._deadlines.schedule((ASSIGN, group_id, ""), now.ticks_ms + 1)
+
+    def _decide_expired(
         self, group_id: str, due: Sequence[tuple[str, str]], now: Moment, decision: Decision[Any]
     ) -> None:
         """Takes out the members whose time is over; `due` are (kind, member id) of one group."""
@@ -342,7 +359,7 @@ class ConsumerGroups:
 
         decision.failures.append(try_again)
 
-    def decide_assignment(self, group_id: str, now: Moment, decision: Decision[Any]) -> None:
+    def _decide_assignment(self, group_id: str, now: Moment, decision: Decision[Any]) -> None:
         """Nobody's heartbeat made the assignment that was put off; those to come find it."""
         group = self.groups.get(group_id)
         if group is None:
@@ -366,7 +383,7 @@ class ConsumerGroups:
                 delay_ms = put_off_ms(group, self.image, self._settings, now)
                 self._deadlines.schedule(key, now.ticks_ms + delay_ms)
 
-    def decide_downgrade(self, group_id: str, now: Moment, decision: Decision[Any]) -> None:
+    def _decide_downgrade(self, group_id: str, now: Moment, decision: Decision[Any]) -> None:
         group = self.groups.get(group_id)
         if group is None or not self._may_downgrade(group):
             return
@@ -394,11 +411,6 @@ class ConsumerGroups:
             and group.has_only_classic_members
             and len(group.members) <= self._settings.max_size
         )
-
-    def end_rounds(self, group_id: str) -> None:
-        """A classic group has become a consumer group: nobody waits for its rounds."""
-        self._deadlines.cancel((JOIN, group_id, ""))
-        self._deadlines.cancel((SYNC, group_id, ""))
 
     def _keep_alive(self, group_id: str, member_id: str, timeout_ms: int, now: Moment) -> None:
         self._deadlines.schedule((SESSION, group_id, member_id), now.ticks_ms + timeout_ms)

@@ -75,7 +75,7 @@ RESERVED_ROOM_BYTES: Final = 512 * 1024
 """Kept free for what frees space, and for the start of a node whose disk is full."""
 
 DECISION_BYTES_MAX: Final = 256 * 1024
-"""About what a group coordinator writes at once of what can wait: a quarter of the default `max.message.bytes`."""
+"""About what a coordinator writes at once of what can wait: a quarter of the default `max.message.bytes`."""
 
 DEADLINES_PER_DECISION_MAX: Final = 100
 """Of members of a group that are taken out at once."""

@@ -225,19 +225,37 @@ class TransactionCoordinator:
     async def _every(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(interval_ms / 1000)
-            await work()
+            try:
+                await work()
+            except Exception:
+                logger.exception("a round of the transaction coordinator failed", work=work.__name__)
 
     async def abort_timed_out(self) -> None:
         for partition, shard in self._shards.active():
             with suppress(BrokerError):
-                for transactional_id in await shard.execute(shard.core.decide_abort_timed_out, None):
-                    logger.info("transaction timed out", transactional_id=transactional_id)
-                    self._complete(partition, shard, transactional_id)
+                while await self._abort_some(partition, shard):
+                    await asyncio.sleep(0)
+
+    async def _abort_some(self, partition: int, shard: Shard) -> bool:
+        """As many as one batch holds; False when there is none."""
+        aborted, commit = shard.submit(shard.core.decide_abort_timed_out, None)
+        is_committed = False
+        try:
+            if commit is not None:
+                await commit
+            is_committed = True
+        finally:
+            # What was not committed in time may still be, and then someone must see it through.
+            for transactional_id in aborted:
+                logger.info("transaction timed out", transactional_id=transactional_id)
+                self._complete(partition, shard, transactional_id, is_committed=is_committed)
+        return bool(aborted)
 
     async def expire_ids(self) -> None:
         for _, shard in self._shards.active():
             with suppress(BrokerError):
-                await shard.execute(shard.core.decide_expire_ids, None)
+                while await shard.execute(shard.core.decide_expire_ids, None):
+                    await asyncio.sleep(0)
 
     # -- administration ----------------------------------------------------------------------------------------------
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tidelog.coordination.log import LoadedBatch, Marker
-from tidelog.model.errors import BrokerError
+from tidelog.model.errors import BrokerError, ErrorCode
+
+BATCH_BYTES_MAX = 1 << 20
+"""As the default of `max.message.bytes`."""
 
 
 class MemoryLog:
@@ -36,6 +39,8 @@ class MemoryLog:
         if self.refusal is not None:
             raise self.refusal
         assert records
+        if sum(len(key) + len(value or b"") for key, value in records) > BATCH_BYTES_MAX:
+            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
         return self._append(list(records), producer_id, None)
 
     def append_marker(self, marker: Marker, timestamp_ms: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from tests.unit.coordination.memory_log import MemoryLog
@@ -278,6 +279,60 @@ async def test_transactions_that_take_too_long_are_aborted(world: World) -> None
     await world.coordinator.abort_timed_out()
     assert await world.state() is S.COMPLETE_ABORT
     assert world.coordinator.count_states() == {"CompleteAbort": 1}
+
+
+async def test_an_abort_that_is_committed_late_is_seen_through(world: World) -> None:
+    world.coordinator._shards._commit_timeout_ms = 20
+    await world.coordinator._shards.stop()
+    producer = await world.coordinator.init(Init(ID, 1))
+    await world.add(producer, 0)
+    await asyncio.sleep(0.005)
+    world.log.commits_at_once = False
+    await world.coordinator.abort_timed_out()
+    assert world.markers.written == []
+    world.log.commits_at_once = True
+    world.log.commit()
+    await until(lambda: is_in(world, S.COMPLETE_ABORT))
+    assert [marker.commit for _, marker in world.markers.written] == [False]
+
+
+async def test_more_time_outs_than_a_batch_holds(world: World) -> None:
+    many = frozenset(TopicPartition(f"topic-{number}".ljust(200, "x"), 0) for number in range(500))
+    names = [f"id-{number}" for number in range(40)]
+    for name in names:
+        producer = await world.coordinator.init(Init(name, 1))
+        request = AddPartitions(name, producer.producer_id, producer.producer_epoch, many)
+        assert await world.coordinator.add_partitions(request) is ErrorCode.NONE
+    await asyncio.sleep(0.005)
+    await world.coordinator.abort_timed_out()
+    assert world.coordinator.count_states() == {"CompleteAbort": len(names)}
+
+
+async def test_more_ids_to_expire_than_a_batch_holds(world: World) -> None:
+    for number in range(80):
+        await world.coordinator.init(Init(f"{number}-".ljust(30_000, "x"), TIMEOUT_MS))
+    for _, shard in world.coordinator._shards.active():
+        shard.core._settings = replace(shard.core._settings, id_expiration_ms=0)
+    await asyncio.sleep(0.002)
+    await world.coordinator.expire_ids()
+    assert world.coordinator.count_states() == {}
+
+
+async def test_a_round_that_fails_is_logged_and_not_the_last(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    rounds = 0
+
+    async def fail_once() -> None:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 1:
+            raise RuntimeError("out of luck")
+
+    task = asyncio.ensure_future(world.coordinator._every(1, fail_once))
+    async with asyncio.timeout(10):
+        while rounds < 3:
+            await asyncio.sleep(0.001)
+    task.cancel()
+    assert "out of luck" in caplog.text
 
 
 async def test_the_quick_check_of_a_write(world: World) -> None:

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
 
 EXPIRED_PER_BATCH_MAX = 1000
-"""Tombstones written at once; the rest goes with the next round."""
+"""Time-outs and tombstones written at once; the rest follows."""
+
+RECORD_BYTES_WITHOUT_NAMES_MAX = 128
+"""What the record of a transactional id takes beside its name and its partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,16 @@ from collections.abc import Sequence
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from tidelog.model.limits import DECISION_BYTES_MAX
 from tidelog.transactions.core import ending
 from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised, Listed
 from tidelog.transactions.core.metadata import NO_TIMESTAMP, TransactionMetadata, is_exhausted
 from tidelog.transactions.core.records import TransactionRecord, decode_record, encode_record
-from tidelog.transactions.core.settings import EXPIRED_PER_BATCH_MAX, TransactionSettings
+from tidelog.transactions.core.settings import (
+    EXPIRED_PER_BATCH_MAX,
+    RECORD_BYTES_WITHOUT_NAMES_MAX,
+    TransactionSettings,
+)
 from tidelog.transactions.core.state import TransactionState
 
 _S = TransactionState
@@ -161,26 +166,33 @@ class TransactionShard:
     # -- time --------------------------------------------------------------------------------------------------------
 
     def decide_abort_timed_out(self, _request: None, now: Moment) -> Decision[list[str]]:
+        """As many as one batch holds; there may be more."""
         aborted: list[str] = []
         decision = Decision(aborted)
+        room = DECISION_BYTES_MAX
         for transactional_id, metadata in self.transactions.items():
             if metadata.state is not _S.ONGOING or now.wall_ms <= metadata.start_timestamp_ms + metadata.timeout_ms:
                 continue
-            if len(aborted) == EXPIRED_PER_BATCH_MAX:
+            if room <= 0 or len(aborted) == EXPIRED_PER_BATCH_MAX:
                 break
+            room -= _bytes_at_most(transactional_id, metadata)
             aborted.append(transactional_id)
             decision.records.append(TransactionRecord(transactional_id, ending.fence(metadata, now.wall_ms)))
         return decision
 
     def decide_expire_ids(self, _request: None, now: Moment) -> Decision[int]:
+        """The same for ids that nobody has used for long."""
         limit_ms = now.wall_ms - self._settings.id_expiration_ms
-        expired = [
-            transactional_id
-            for transactional_id, metadata in self.transactions.items()
-            if metadata.state.can_expire and metadata.update_timestamp_ms <= limit_ms
-        ][:EXPIRED_PER_BATCH_MAX]
-        decision = Decision(len(expired))
-        decision.records.extend(TransactionRecord(transactional_id, None) for transactional_id in expired)
+        decision = Decision(0)
+        room = DECISION_BYTES_MAX
+        for transactional_id, metadata in self.transactions.items():
+            if not metadata.state.can_expire or metadata.update_timestamp_ms > limit_ms:
+                continue
+            if room <= 0 or len(decision.records) == EXPIRED_PER_BATCH_MAX:
+                break
+            room -= _bytes_at_most(transactional_id)
+            decision.records.append(TransactionRecord(transactional_id, None))
+        decision.reply = len(decision.records)
         return decision
 
     # -- administration ----------------------------------------------------------------------------------------------
@@ -221,6 +233,12 @@ class TransactionShard:
 
     def decide_unloaded(self) -> Decision[None]:
         return Decision(None)
+
+
+def _bytes_at_most(transactional_id: str, metadata: TransactionMetadata | None = None) -> int:
+    """Of the record of an id, or of its tombstone."""
+    size = RECORD_BYTES_WITHOUT_NAMES_MAX + 4 * len(transactional_id)
+    return size if metadata is None else size + sum(len(topic) + 8 for topic, _ in metadata.partitions)
 
 
 def _initialised(request: Init, metadata: TransactionMetadata) -> Decision[Initialised]:

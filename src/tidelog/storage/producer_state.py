@@ -47,18 +47,6 @@ class AppendedBatch(NamedTuple):
         return decrement_sequence(self.last_sequence, self.offset_delta)
 
 
-class ActiveProducer(NamedTuple):
-    """A producer as DescribeProducers shows it."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    current_txn_first_offset: int
-    """-1 when no transaction is open."""
-
-
 class CompletedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
@@ -121,19 +109,6 @@ class ProducerState:
 
     def get(self, producer_id: int) -> ProducerEntry | None:
         return self._entries.get(producer_id)
-
-    def active_producers(self) -> list[ActiveProducer]:
-        return [
-            ActiveProducer(
-                entry.producer_id,
-                entry.epoch,
-                entry.last_sequence,
-                entry.last_timestamp,
-                entry.coordinator_epoch,
-                NO_OFFSET if entry.txn_first_offset is None else entry.txn_first_offset,
-            )
-            for entry in self._entries.values()
-        ]
 
     def check_batch(
         self, producer_id: int, epoch: int, base_sequence: int, last_offset_delta: int, *, transactional: bool

@@ -8,7 +8,6 @@ from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.records.control import EndTransactionMarker
 from tidelog.storage.producer_state import (
     SEQUENCE_MAX,
-    ActiveProducer,
     ProducerState,
     decrement_sequence,
     increment_sequence,
@@ -314,7 +313,18 @@ def test_open_transactions_are_in_order_after_restoring() -> None:
 
 def test_producers_as_described() -> None:
     sender = Sender()
+
+    def described() -> tuple[int, int, int, int, int | None]:
+        [entry] = sender.state
+        return (
+            entry.epoch,
+            entry.last_sequence,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.txn_first_offset,
+        )
+
     sender.send(2, 0, 5, at_ms=1234, transactional=True)
-    assert sender.state.active_producers() == [ActiveProducer(PRODUCER, 2, 4, 1234, -1, 0)]
+    assert described() == (2, 4, 1234, -1, 0)
     sender.mark(3, commit=True, coordinator_epoch=6)
-    assert sender.state.active_producers() == [ActiveProducer(PRODUCER, 3, -1, 1000, 6, -1)]
+    assert described() == (3, -1, 1000, 6, None)

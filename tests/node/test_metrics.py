@@ -1,6 +1,7 @@
 """What a scrape shows of a node at work: groups with their lag, transactional ids, partitions."""
 
 import urllib.request
+from time import monotonic
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -30,10 +31,22 @@ def test_groups_lag_transactions_and_partitions_are_shown() -> None:
         consumer = Consumer({**clients, "group.id": "billing", "enable.auto.commit": False})
         consumer.commit(offsets=[TopicPartition("orders", 0, 4)], asynchronous=False)
         consumer.close()
+        for protocol in ("classic", "consumer"):
+            reader = Consumer({**clients, "group.id": protocol, "group.protocol": protocol})
+            reader.subscribe(["orders"])
+            deadline = monotonic() + 30
+            while not reader.assignment():
+                assert monotonic() < deadline
+                reader.poll(0.1)
+            reader.close()
         shown = scrape(broker)
     assert open_transaction['tidelog_transactional_ids{state="Ongoing"}'] == 1
     assert 'tidelog_transactional_ids{state="Ongoing"}' not in shown
     assert shown['tidelog_group_committed_offset{group="billing",partition="0",topic="orders"}'] == 4
     # Ten records and the marker of their transaction.
     assert shown['tidelog_group_lag{group="billing",partition="0",topic="orders"}'] == 7
+    assert shown['tidelog_group_rebalances_total{group="billing"}'] == 0
+    assert shown['tidelog_group_rebalances_total{group="classic"}'] == 1
+    # Of the consumer protocol to leave is one as well.
+    assert shown['tidelog_group_rebalances_total{group="consumer"}'] == 2
     assert shown['tidelog_high_watermark{partition="0",topic="orders"}'] == 11

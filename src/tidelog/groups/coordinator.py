@@ -242,9 +242,17 @@ class GroupCoordinator:
         """Every group of this node as it stands, for metrics."""
         for core in self._shards.cores():
             for group in core.groups.values():
-                yield GroupSample(group.group_id, group.state.value, group.generation, len(group.members))
+                yield GroupSample(
+                    group.group_id, group.state.value, group.generation, len(group.members), group.rebalances
+                )
             for consumers in core.consumers.groups.values():
-                yield GroupSample(consumers.group_id, consumers.state.value, consumers.epoch, len(consumers.members))
+                yield GroupSample(
+                    consumers.group_id,
+                    consumers.state.value,
+                    consumers.epoch,
+                    len(consumers.members),
+                    consumers.rebalances,
+                )
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
         """Group, topic, partition and offset of every commit that stands."""

@@ -175,10 +175,14 @@ def _groups(groups: list[GroupSample], lags: list[LagSample]) -> Iterator[Metric
     generation = GaugeMetricFamily(
         "tidelog_group_generation", "Generation or epoch; one more with every rebalance.", labels=["group"]
     )
+    rebalances = CounterMetricFamily(
+        "tidelog_group_rebalances", "Rebalances since this node coordinates the group.", labels=["group"]
+    )
     for sample in groups:
         states.add_metric([sample.group, sample.state], 1)
         members.add_metric([sample.group], sample.members)
         generation.add_metric([sample.group], sample.generation)
+        rebalances.add_metric([sample.group], sample.rebalances)
     labels = ["group", "topic", "partition"]
     committed = GaugeMetricFamily("tidelog_group_committed_offset", "Where the group goes on.", labels=labels)
     lag = GaugeMetricFamily("tidelog_group_lag", "Records up to the high watermark not yet committed.", labels=labels)
@@ -186,7 +190,7 @@ def _groups(groups: list[GroupSample], lags: list[LagSample]) -> Iterator[Metric
         values = [at.group, at.topic, str(at.partition)]
         committed.add_metric(values, at.committed_offset)
         lag.add_metric(values, at.lag)
-    yield from (states, members, generation, committed, lag)
+    yield from (states, members, generation, rebalances, committed, lag)
 
 
 def _transactions(counts: dict[str, int]) -> Iterator[Metric]:

@@ -117,8 +117,9 @@ class GroupSample(NamedTuple):
     group: str
     state: str
     generation: int
-    """The generation, or epoch, grows with every rebalance: its increase is the count of rebalances."""
     members: int
+    rebalances: int
+    """Since this node coordinates the group."""
 
 
 class LagSample(NamedTuple):

@@ -183,7 +183,8 @@ async def test_a_group_can_be_formed_and_committed_to() -> None:
     synced = await answer(coordinator.sync(Sync("g", "c-1", None, 1, None, None, [("c-1", b"A")])))
     assert synced == Synced(NONE, "consumer", "range", b"A")
     assert coordinator.heartbeat(Heartbeat("g", "c-1", None, 1)) == (NONE, None)
-    assert [(sample.state, sample.members) for sample in coordinator.sample_groups()] == [("Stable", 1)]
+    [sample] = coordinator.sample_groups()
+    assert (sample.state, sample.members, sample.generation, sample.rebalances) == ("Stable", 1, 1, 1)
     left = await coordinator.leave(Leave("g", [LeavingMember("c-1", None)]))
     assert left.members[0].error is NONE
     assert [group.state for group in await coordinator.list_groups([], [])] == ["Empty"]

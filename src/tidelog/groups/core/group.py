@@ -106,6 +106,7 @@ class ClassicGroup:
         "previous_state",
         "protocol",
         "protocol_type",
+        "rebalances",
         "state",
         "state_timestamp_ms",
         "static_members",
@@ -142,6 +143,8 @@ class ClassicGroup:
         """None when the coordinator cannot know, because the group does not speak the consumer protocol."""
         self.is_recorded = False
         """The log has a record of the group itself, so that its end needs a tombstone."""
+        self.rebalances = 0
+        """Generations that were formed here; not in the log."""
         self.arriving: dict[str, Member] = {}
         """A static member's successor between the decision to let it in and the replay of its record."""
 
@@ -288,6 +291,7 @@ class ClassicGroup:
     def next_generation(self, wall_ms: int) -> None:
         """All who matter have joined: agree on a protocol and wait for the assignment."""
         self.generation += 1
+        self.rebalances += 1
         self.protocol = self.select_protocol()
         self.subscribed_topics = self._subscribed_topics()
         self.become(_S.COMPLETING_REBALANCE, wall_ms)

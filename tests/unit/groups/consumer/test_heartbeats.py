@@ -345,3 +345,15 @@ def test_a_group_whose_records_are_refused_does_not_keep_others_alive(driver: Co
     driver.refused_group = None
     driver.advance(10_000)
     assert not driver.shard.consumers.groups["g"].members
+
+
+def test_rebalances_are_counted_from_when_the_group_came_here(driver: ConsumerDriver) -> None:
+    first, second = pair(driver)
+    group = driver.shard.consumers.groups["g"]
+    assert (group.epoch, group.rebalances) == (3, 2)
+    settle(first, second)
+    assert group.rebalances == 2
+    driver.crash()
+    driver.shard.consumers.image = driver.image
+    second.leave()
+    assert driver.shard.consumers.groups["g"].rebalances == 1

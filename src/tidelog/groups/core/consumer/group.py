@@ -46,6 +46,7 @@ class ConsumerGroup:
         "owners",
         "pattern_users",
         "patterns",
+        "rebalances",
         "static_members",
         "target_epoch",
         "targets",
@@ -73,6 +74,8 @@ class ConsumerGroup:
         self.pattern_users: dict[str, int] = {}
         self.classic_protocols: dict[str, int] = {}
         """How many members offer a protocol; None of them for a group without classic members."""
+        self.rebalances = 0
+        """Epochs that were given here; not in the log."""
         self.is_metadata_stale = True
         """Topics may have changed since the group's epoch was written. Not in the log: loading begins with a look."""
 

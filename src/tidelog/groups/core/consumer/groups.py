@@ -297,6 +297,8 @@ class ConsumerGroups:
             self.groups.pop(record.group_id, None)
         elif group is not None:
             group.replay(record)
+            if type(record) is GroupEpochRecord:
+                group.rebalances += 1
         elif record.value is not None:
             group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
             self._classic.pop(record.group_id, None)
@@ -308,6 +310,7 @@ class ConsumerGroups:
         """Everything is loaded: every member has a whole session to be heard of."""
         for group in self.groups.values():
             group.is_metadata_stale = True
+            group.rebalances = 0
             for member_id, member in group.members.items():
                 if member.classic is not None:
                     self._keep_classic_alive(group, member_id, now)

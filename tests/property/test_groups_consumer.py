@@ -19,7 +19,7 @@ from tests.unit.groups.driver import subscription
 
 from tidelog.groups.core.consumer.embedded import decode_assignment
 from tidelog.groups.core.consumer.records import Partitions
-from tidelog.groups.core.consumer.state import TRANSITIONS, MemberState
+from tidelog.groups.core.consumer.state import MemberState
 from tidelog.groups.core.messages import OffsetToCommit
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -328,7 +328,6 @@ class ConsumerGroups(RuleBasedStateMachine):
         owners: dict[tuple[bytes, int], str] = {}
         for member_id, current in group.current.items():
             assert current.epoch <= group.target_epoch
-            assert current.state in TRANSITIONS
             assert bool(current.revoking) == (current.state is MemberState.UNREVOKED_PARTITIONS) or current.epoch == -2
             for owned in (current.owned, current.revoking):
                 for topic_id, partitions in owned.items():

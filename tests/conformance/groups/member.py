@@ -184,12 +184,13 @@ class ClassicMember:
             self.member_id, self.generation = answer.member_id, answer.generation_id
         return answer
 
-    def sync(self, assignment: dict[str, list[int]] | None = None) -> int:
+    def sync(self, assignment: dict[str, list[int]] | None = None, user_data: bytes | None = None) -> int:
         """Assigns itself `assignment` if it leads; the error code."""
         assignments = []
         if assignment is not None:
             partitions = [_assigned(topic, numbers) for topic, numbers in assignment.items()]
-            body = b"\0\1" + ConsumerProtocolAssignment(assigned_partitions=partitions).encode(1)
+            assigned = ConsumerProtocolAssignment(assigned_partitions=partitions, user_data=user_data)
+            body = b"\0\1" + assigned.encode(1)
             assignments = [SyncGroupRequestAssignment(member_id=self.member_id, assignment=body)]
         request = SyncGroupRequest(
             group_id=self.group,

@@ -46,11 +46,14 @@ NEXT: dict[tuple[bool, bool], MemberState] = {
 }
 """(must it still give something up, does somebody else still own something of its) to the state it goes to."""
 
-TRANSITIONS: dict[MemberState, frozenset[MemberState]] = {
-    _S.STABLE: frozenset({_S.STABLE, _S.UNREVOKED_PARTITIONS, _S.UNRELEASED_PARTITIONS}),
-    _S.UNREVOKED_PARTITIONS: frozenset({_S.STABLE, _S.UNREVOKED_PARTITIONS, _S.UNRELEASED_PARTITIONS}),
-    _S.UNRELEASED_PARTITIONS: frozenset({_S.STABLE, _S.UNREVOKED_PARTITIONS, _S.UNRELEASED_PARTITIONS}),
+TRANSITIONS: dict[tuple[MemberState, bool], frozenset[MemberState]] = {
+    (_S.STABLE, False): frozenset({_S.STABLE}),
+    (_S.STABLE, True): frozenset({_S.STABLE, _S.UNREVOKED_PARTITIONS, _S.UNRELEASED_PARTITIONS}),
+    (_S.UNREVOKED_PARTITIONS, False): frozenset({_S.UNREVOKED_PARTITIONS, _S.STABLE, _S.UNRELEASED_PARTITIONS}),
+    (_S.UNREVOKED_PARTITIONS, True): frozenset({_S.UNREVOKED_PARTITIONS, _S.STABLE, _S.UNRELEASED_PARTITIONS}),
+    (_S.UNRELEASED_PARTITIONS, False): frozenset({_S.UNRELEASED_PARTITIONS, _S.STABLE}),
+    (_S.UNRELEASED_PARTITIONS, True): frozenset({_S.UNRELEASED_PARTITIONS, _S.STABLE, _S.UNREVOKED_PARTITIONS}),
 }
-"""From each state, where it may go: anywhere, since the target may be a new one each time. What differs is when it may
-go: STABLE leaves for a newer target only, UNREVOKED_PARTITIONS only once the member no longer owns what it gives up,
-UNRELEASED_PARTITIONS with every heartbeat."""
+"""(state, is there a newer target than it had) to where a heartbeat may take the member. From UNREVOKED_PARTITIONS it
+goes on only once it no longer owns what it gives up. Who unsubscribes from a topic that it reads goes to
+UNREVOKED_PARTITIONS from everywhere, until it says that it owns none of it."""

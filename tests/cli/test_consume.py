@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from benchmarks.broker_process import wait_until
+from benchmarks.wire import Connection
 from tests.cli.command import TIDELOG, Command, Topics, make_name
+
+from tidelog.protocol.generated.describe_groups import DescribeGroupsRequest
+from tidelog.protocol.generated.leave_group import LeaveGroupRequest, MemberIdentity
 
 BASE_MS = 1_700_000_000_000
 
@@ -171,3 +176,71 @@ def test_a_group_goes_on_where_it_was(tidelog: Command, numbers: str, new_name: 
     assert sorted(read) == [(partition, offset) for partition in range(2) for offset in range(10)]
     assert f"group {group}: assigned 0, 1; owns 0, 1" in second.err
     assert tidelog("consume", numbers, "--group", group, "-q")[1:] == ("", "")
+
+
+class Member:
+    """`tidelog consume --group --follow` in the background, and what it has said so far."""
+
+    def __init__(self, tidelog: Command, topic: str, group: str, *arguments: str) -> None:
+        command = [*TIDELOG, "consume", topic, "--group", group, "--follow", *arguments]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=tidelog.environment
+        )
+        self._prefix = f"group {group}: "
+        self.said: list[str] = []
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as lines:
+            self.said += (line.strip().removeprefix(self._prefix) for line in lines)
+
+    def wait_for(self, *expected: str) -> None:
+        """All it has said since it started, as far as it goes."""
+        try:
+            wait_until(lambda: len(self.said) >= len(expected), f"it says {expected}", 45, interval_s=0.05)
+        finally:
+            assert self.said[: len(expected)] == list(expected)[: len(self.said)]
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(30)
+        self._thread.join(10)
+
+
+def test_a_member_says_what_it_gives_up(
+    tidelog: Command, new_topic: Callable[..., str], new_name: Callable[[], str]
+) -> None:
+    topic, group = new_topic(partitions=2), new_name()
+    first = Member(tidelog, topic, group, "--protocol", "consumer")
+    try:
+        first.wait_for("assigned 0, 1; owns 0, 1")
+        second = Member(tidelog, topic, group, "--protocol", "consumer")
+        try:
+            wait_until(lambda: any(said.startswith("revoked") for said in first.said), "it gives one up", 45)
+            revoked = next(said for said in first.said if said.startswith("revoked"))
+            assert revoked in ("revoked 0; owns 1", "revoked 1; owns 0")
+        finally:
+            second.stop()
+        wait_until(lambda: first.said[-1].endswith("owns 0, 1"), "it has both again", 45)
+    finally:
+        first.stop()
+    assert first.said[-1] == "revoked 0, 1; owns nothing"
+
+
+def test_a_member_says_what_it_has_lost(
+    tidelog: Command, new_topic: Callable[..., str], new_name: Callable[[], str]
+) -> None:
+    topic, group = new_topic(), new_name()
+    member = Member(tidelog, topic, group, "--protocol", "classic")
+    try:
+        member.wait_for("assigned 0; owns 0")
+        with Connection(int(tidelog.bootstrap.rpartition(":")[2])) as connection:
+            # As when it was away for longer than its session.
+            [described] = connection.call(DescribeGroupsRequest(groups=[group]), 5).groups
+            identity = MemberIdentity(member_id=described.members[0].member_id)
+            assert connection.call(LeaveGroupRequest(group_id=group, members=[identity]), 5).error_code == 0
+        member.wait_for("assigned 0; owns 0", "lost 0; owns nothing", "assigned 0; owns 0")
+    finally:
+        member.stop()

@@ -12,6 +12,7 @@ from benchmarks.broker_process import BrokerProcess
 from benchmarks.java_tools import TOOLS, JavaTools
 from benchmarks.wire import Connection
 from tests.conformance.groups.member import Groups
+from tests.conformance.groups.processes import MemberProcess, share_and_leave
 from tests.conformance.transactions.producer import WireProducer
 from tests.servers.tools import require_kafka
 from tests.servers.topics import create_topic, list_offset, produce_values
@@ -78,6 +79,21 @@ def test_verifiable_clients(broker: BrokerProcess, connection: Connection) -> No
         assert all(event["success"] for event in commits)
         # The producer may have chosen to write nothing to the one that is asked for.
         assert Groups(connection).fetch(group, topic) == (0, ends[0] or -1)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_two_verifiable_consumers_and_one(broker: BrokerProcess, connection: Connection, protocol: str) -> None:
+    require_kafka()
+    topic, group = create_topic(connection, partitions=4), Groups(connection).group()
+    where = ("--bootstrap-server", broker.bootstrap, "--topic", topic, "--reset-policy", "earliest")
+    how = ("--group-id", group, "--group-protocol", protocol, "--verbose")
+
+    def start() -> MemberProcess:
+        return MemberProcess(tool_command(TOOLS["verifiable-consumer"], *where, *how))
+
+    share_and_leave(connection, topic, 4, start)
+    assert Groups(connection).listed(group).group_type == protocol
 
 
 def test_no_transaction_hangs_that_its_coordinator_knows(

@@ -11,13 +11,14 @@ from tests.conformance.sample import Sample, from_bytes
 with warnings.catch_warnings():
     # It loads its schemas with a function that Python 3.11 deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka import errors as kafka_errors
     from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 
 __all__ = [
     "ConfigResource",
     "ConfigResourceType",
+    "ConsumerRebalanceListener",
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaProducer",

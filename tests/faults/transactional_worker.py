@@ -1,12 +1,14 @@
 """A consume-transform-produce worker, to be killed at any moment: reads numbers, writes them on, exactly once.
 
-Run as a process: bootstrap, source topic, target topic, group, transactional id. Prints one line per committed
-transaction; ends by itself never.
+Run as a process: bootstrap, source topic, target topic, group, transactional id, and the group's protocol if it is to
+share the source with others of the group; without, partition 0 is its own. Prints one line per committed transaction;
+ends by itself never.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -23,48 +25,71 @@ FAST = {
 }
 
 
-def run(bootstrap: str, source: str, target: str, group: str, transactional_id: str) -> None:
+SESSION_MS = 6000
+SHARED_SESSION_MS = 1500
+"""Of members of a group: the node allows it, so that those who die are soon replaced."""
+THINKING_S = 0.05
+"""Of members of a group, in every transaction: most that are stopped are stopped in one, and find out in it."""
+
+
+def consumer_settings(bootstrap: str, group: str, protocol: str) -> dict[str, str | int | bool]:
+    settings: dict[str, str | int | bool] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        **FAST,
+    }
+    if protocol == "consumer":
+        return {**settings, "group.protocol": protocol}
+    if protocol == "classic":
+        return {**settings, "session.timeout.ms": SHARED_SESSION_MS, "heartbeat.interval.ms": 200}
+    return {**settings, "session.timeout.ms": SESSION_MS}
+
+
+def run(bootstrap: str, source: str, target: str, group: str, transactional_id: str, protocol: str = "") -> None:
     while True:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": group,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "session.timeout.ms": 6000,
-                **FAST,
-            }
-        )
-        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, **FAST})
+        consumer = Consumer(consumer_settings(bootstrap, group, protocol))
+        # Nobody reads what comes after an open transaction: whoever dies in one must not hold the others up for long.
+        limit = {"transaction.timeout.ms": 3000} if protocol else {}
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, **FAST, **limit})
         try:
             producer.init_transactions(WAIT_S)
-            # The partition is this worker's own: the group only keeps the offsets.
-            partition = TopicPartition(source, 0)
-            [committed] = consumer.committed([partition], WAIT_S)
-            position = max(committed.offset, 0)
-            consumer.assign([TopicPartition(source, 0, position)])
-            work(consumer, producer, source, target)
+            if protocol:
+                consumer.subscribe([source])
+            else:
+                # The partition is this worker's own: the group only keeps the offsets.
+                partition = TopicPartition(source, 0)
+                [committed] = consumer.committed([partition], WAIT_S)
+                consumer.assign([TopicPartition(source, 0, max(committed.offset, 0))])
+            work(consumer, producer, source, target, THINKING_S if protocol else 0)
         except KafkaException as error:
             print("again", error, flush=True)
         finally:
             consumer.close()
 
 
-def work(consumer: Consumer, producer: Producer, source: str, target: str) -> None:
+def work(consumer: Consumer, producer: Producer, source: str, target: str, thinking_s: float) -> None:
+    wait_s = thinking_s / 5 or 0.5
     while True:
-        batch = [message for message in consumer.consume(50, 0.5) if message.error() is None]
+        batch = [message for message in consumer.consume(50, wait_s) if message.error() is None]
         if not batch:
             continue
+        # As what it read this: once it knows that it was replaced it could commit as nobody in particular.
+        member = consumer.consumer_group_metadata()
         producer.begin_transaction()
+        positions: dict[int, int] = {}
         for message in batch:
             number = int(message.value())
             producer.produce(target, b"%d" % number, partition=number % 2)
-        position = TopicPartition(source, 0, batch[-1].offset() + 1)
-        producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata(), WAIT_S)
+            positions[message.partition()] = message.offset() + 1
+        time.sleep(thinking_s)
+        offsets = [TopicPartition(source, *position) for position in positions.items()]
+        producer.send_offsets_to_transaction(offsets, member, WAIT_S)
         producer.commit_transaction(WAIT_S)
-        print("committed", batch[-1].offset(), flush=True)
+        print("committed", positions, flush=True)
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:6])
+    run(*sys.argv[1:])

@@ -36,6 +36,7 @@ from tidelog.groups.core.messages import (
 from tidelog.groups.core.offsets import FetchedTopic
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.shard import GroupShard
+from tidelog.metadata.features import GROUP_VERSION
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.telemetry.metrics import GroupSample
 
@@ -66,6 +67,7 @@ class GroupCoordinator:
             create_topic=create_topic,
             commit_timeout_ms=config.offsets_commit_timeout_ms,
         )
+        self._serves_consumer_groups = self._may_serve_consumer_groups(image)
         self._cleaning: set[asyncio.Task[None]] = set()
 
     def _new_core(self) -> GroupShard:
@@ -91,6 +93,7 @@ class GroupCoordinator:
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Subscribed after the partitions, which have by then what the image says."""
+        self._serves_consumer_groups = self._may_serve_consumer_groups(image)
         changed = {topic.name for topic in (*delta.topics_created, *delta.topics_deleted)}
         changed.update(delta.partitions_changed)
         for core in self._shards.cores():
@@ -154,8 +157,11 @@ class GroupCoordinator:
         shard = self._shard_of(request.group_id)
         return shard.submit(shard.core.decide_consumer_heartbeat, request)
 
+    def _may_serve_consumer_groups(self, image: MetadataImage) -> bool:
+        return self.settings.serves_consumer_groups and image.features.get(GROUP_VERSION, 0) >= 1
+
     def _require_consumer_groups(self) -> None:
-        if not self.settings.serves_consumer_groups:
+        if not self._serves_consumer_groups:
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled.")
 
     async def leave(self, request: Leave) -> Left:

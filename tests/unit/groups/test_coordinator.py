@@ -28,6 +28,7 @@ from tidelog.groups.core.messages import (
     Synced,
 )
 from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.features import GROUP_VERSION
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode
 
@@ -50,13 +51,15 @@ class OffsetsTopic:
         self.logs = [MemoryLog() for _ in range(partitions)]
         self.leader = leader
         self.leader_epoch = 0
+        self.group_version = 1
         self.created = 0
         self.followers: list[GroupCoordinator] = []
 
     def image(self) -> MetadataImage:
         state = PartitionState(self.leader, self.leader_epoch, 0, (self.leader,), (self.leader,))
         topic = TopicImage(OFFSETS_TOPIC, bytes(16), dict.fromkeys(range(len(self.logs)), state), {})
-        return MetadataImage(topics={OFFSETS_TOPIC: topic} if self.logs else {})
+        features = {GROUP_VERSION: self.group_version} if self.group_version else {}
+        return MetadataImage(topics={OFFSETS_TOPIC: topic} if self.logs else {}, features=features)
 
     def changed(self) -> None:
         """The metadata tells of the topic as it is now."""
@@ -329,6 +332,23 @@ async def test_what_the_metadata_says_is_followed() -> None:
     coordinator.metadata_changed(topic.image(), gone)
     assert await code_of(lambda: coordinator.commit_offsets(commit_request("g", 1))) is ErrorCode.NOT_COORDINATOR
     assert await coordinator.list_groups([], []) == []
+    await coordinator.stop()
+
+
+async def test_the_consumer_protocol_can_be_switched_off_for_the_cluster() -> None:
+    topic = OffsetsTopic(1)
+    coordinator = topic.coordinator()
+    coordinator.start()
+    beat = ConsumerHeartbeat("g", "m", 0, topics=("t",), owned={}, rebalance_timeout_ms=1)
+    assert coordinator.consumer_heartbeat(beat)[0].member_epoch > 0
+    topic.group_version = 0
+    topic.changed()
+    assert await code_of(lambda: coordinator.consumer_heartbeat(beat)) is ErrorCode.UNSUPPORTED_VERSION
+    [described] = await coordinator.describe_consumer_groups(["g"])
+    assert described.error is ErrorCode.UNSUPPORTED_VERSION
+    topic.group_version = 1
+    topic.changed()
+    assert coordinator.consumer_heartbeat(beat)[0].member_epoch > 0
     await coordinator.stop()
 
 

@@ -18,6 +18,7 @@ from tidelog.api.context import RequestContext
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.groups.coordinator import GroupCoordinator
+from tidelog.metadata.features import GROUP_VERSION
 from tidelog.metadata.image import BrokerImage, Endpoint, MetadataImage, PartitionState, TopicImage
 from tidelog.metadata.publisher import MetadataPublisher
 from tidelog.model.errors import ErrorCode
@@ -78,6 +79,7 @@ class Caller:
         self.image = MetadataImage(
             topics={"t": topic("t", TOPIC_ID, 3)},
             topics_by_id={TOPIC_ID: topic("t", TOPIC_ID, 3)},
+            features={GROUP_VERSION: 1},
             brokers={
                 1: BrokerImage(1, 0, bytes(16), (Endpoint("PLAINTEXT", "broker", 9092),), None, False, False, (), ())
             },

@@ -80,6 +80,9 @@ DECISION_BYTES_MAX: Final = 256 * 1024
 DEADLINES_PER_DECISION_MAX: Final = 100
 """Of members of a group that are taken out at once."""
 
+PATTERNS_PER_GROUP_MAX: Final = 64
+"""Different patterns that the members of a group may subscribe to: all are matched with all topics when those change."""
+
 GROUPS_PER_DECISION_MAX: Final = 1000
 """Groups that are looked at for offsets to delete before others on the loop get their turn."""
 

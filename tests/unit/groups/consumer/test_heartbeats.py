@@ -26,6 +26,7 @@ from tidelog.groups.core.consumer.records import (
 from tidelog.groups.core.messages import Commit, DeleteOffsets, FetchOffsets, OffsetToCommit, TransactionalCommit
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.limits import PATTERNS_PER_GROUP_MAX
 
 T, U = topic_id("t"), topic_id("u")
 
@@ -357,3 +358,14 @@ def test_rebalances_are_counted_from_when_the_group_came_here(driver: ConsumerDr
     driver.shard.consumers.image = driver.image
     second.leave()
     assert driver.shard.consumers.groups["g"].rebalances == 1
+
+
+def test_a_group_has_so_many_patterns(driver: ConsumerDriver) -> None:
+    for number in range(PATTERNS_PER_GROUP_MAX):
+        Consumer(driver, f"m-{number}", pattern=f"t{number}?").join()
+    with pytest.raises(BrokerError) as caught:
+        Consumer(driver, "x", pattern="other").join()
+    assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    Consumer(driver, "same", pattern="t0?").join()
+    Consumer(driver, "m-1", pattern="t1?").leave()
+    Consumer(driver, "x", pattern="other").join()

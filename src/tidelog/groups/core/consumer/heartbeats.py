@@ -35,6 +35,7 @@ from tidelog.groups.core.consumer.validation import validate_epoch
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.limits import PATTERNS_PER_GROUP_MAX
 
 HEARTBEAT_INTERVAL_MS_MIN: Final = 50
 """What a member that waits for an assignment is told at least."""
@@ -69,6 +70,7 @@ def heartbeat(draft: Draft, request: ConsumerHeartbeat, world: World) -> tuple[s
     member_id = request.member_id or request.fresh_id
     is_joining = request.member_epoch == 0
     check_room(draft.group, member_id, request.instance_id, world.settings)
+    _check_patterns(draft.group, request.pattern)
     if request.instance_id is None:
         _find_dynamic(draft.group, member_id, request)
     else:
@@ -128,6 +130,16 @@ def check_room(group: ConsumerGroup, member_id: str, instance_id: str | None, se
         raise BrokerError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {settings.consumer_max_size} members.",
+        )
+
+
+def _check_patterns(group: ConsumerGroup, pattern: str | None) -> None:
+    """Matching one takes time in proportion to the topics; this keeps the sum within bounds."""
+    users = group.pattern_users
+    if pattern and pattern not in users and len(users) >= PATTERNS_PER_GROUP_MAX:
+        raise BrokerError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"The members of the group subscribe to {len(users)} regular expressions; there can be no more.",
         )
 
 

@@ -1,7 +1,8 @@
 """Regular expressions for topics, in RE2's dialect as in Kafka: matching takes time in proportion to the topic's name.
 
 That is why a pattern may be matched while a request is decided, however hostile it is. Python's own engine has no such
-bound. What a pattern may cost to compile is bounded by its length and by the memory RE2 may use for it.
+bound. What a pattern may cost to compile is bounded by its length and by the memory RE2 may use for it, and how many a
+group may have by a limit.
 """
 
 from __future__ import annotations

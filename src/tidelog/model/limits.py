@@ -81,7 +81,10 @@ DEADLINES_PER_DECISION_MAX: Final = 100
 """Of members of a group that are taken out at once."""
 
 PATTERNS_PER_GROUP_MAX: Final = 64
-"""Different patterns that the members of a group may subscribe to: all are matched with all topics when those change."""
+"""Different patterns that the members of a group may subscribe to: each is matched with every topic that changes."""
+
+CHANGED_TOPICS_MAX: Final = 1000
+"""Changed topics that a group remembers until its next heartbeat; beyond that it looks at all there are."""
 
 GROUPS_PER_DECISION_MAX: Final = 1000
 """Groups that are looked at for offsets to delete before others on the loop get their turn."""

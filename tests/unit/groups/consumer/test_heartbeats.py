@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import re
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,6 +19,7 @@ from tests.unit.groups.consumer.driver import (
     topic_id,
 )
 
+from tidelog.groups.core.consumer.patterns import matching_topics
 from tidelog.groups.core.consumer.records import (
     CurrentRecord,
     GroupEpochRecord,
@@ -358,6 +363,53 @@ def test_rebalances_are_counted_from_when_the_group_came_here(driver: ConsumerDr
     driver.shard.consumers.image = driver.image
     second.leave()
     assert driver.shard.consumers.groups["g"].rebalances == 1
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("limit", [1000, 2])
+def test_patterns_follow_topics_that_come_and_go(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what has changed is matched anew, with the same result as if everything were."""
+    monkeypatch.setattr("tidelog.groups.core.consumer.group.CHANGED_TOPICS_MAX", limit)
+    chance = random.Random(limit)
+    names = [first + second for first in "abc" for second in "xyz"]
+    driver = ConsumerDriver({"ax": 1})
+    members = [Consumer(driver, pattern, pattern=pattern) for pattern in ("a.", ".x", "b[yz]|cx", ".*")]
+    for member in members:
+        member.join()
+    for turn in range(60):
+        driver.change_topics({name: (1, turn) for name in names if chance.random() < 0.5})
+        if chance.random() < 0.2:
+            driver.append_error = ErrorCode.NOT_COORDINATOR
+            with suppress(BrokerError):
+                members[0].beat()
+            driver.append_error = None
+        if chance.random() < 0.1:
+            driver.crash()
+        if chance.random() < 0.5:
+            members[0].beat()
+            found = {pattern: set(told.topics) for pattern, told in driver.shard.consumers.groups["g"].patterns.items()}
+            assert found == {
+                member.member_id: {name for name in driver.image.topics if re.fullmatch(member.member_id, name)}
+                for member in members
+            }
+
+
+@pytest.mark.plain
+def test_only_topics_that_changed_are_matched(driver: ConsumerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = Consumer(driver, "a", pattern=".*")
+    member.join()
+    matched: list[str] = []
+
+    def spy(pattern: str, topics: Iterable[str]) -> tuple[str, ...]:
+        given = list(topics)
+        matched.extend(given)
+        return matching_topics(pattern, given)
+
+    monkeypatch.setattr("tidelog.groups.core.consumer.assigning.matching_topics", spy)
+    driver.change_topics({"t": 4, "u": 1})
+    member.beat()
+    assert matched == ["u"]
+    assert len(member.partitions) == 5
 
 
 def test_a_group_has_so_many_patterns(driver: ConsumerDriver) -> None:

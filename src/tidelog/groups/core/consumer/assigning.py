@@ -45,7 +45,7 @@ def refresh_epoch(draft: Draft, image: MetadataImage, now: Moment, *, has_change
         epoch = group.epoch + 1 if group.epoch > 0 else FIRST_EPOCH
         draft.add(GroupEpochRecord(group.group_id, GroupEpoch(epoch, found)))
     else:
-        group.is_metadata_stale = False
+        group.metadata_seen()
 
 
 def _resolve_patterns(draft: Draft, image: MetadataImage, now: Moment) -> None:
@@ -56,9 +56,21 @@ def _resolve_patterns(draft: Draft, image: MetadataImage, now: Moment) -> None:
         known = group.patterns.get(pattern)
         if known is not None and not group.is_metadata_stale:
             continue
-        topics = matching_topics(pattern, image.topics)
+        if known is None or group.changed_topics is None:
+            topics = matching_topics(pattern, image.topics)
+        else:
+            topics = _matching_still(pattern, known.topics, group.changed_topics, image)
         if known is None or known.topics != topics:
             draft.add(PatternRecord(group.group_id, pattern, ResolvedPattern(topics, image.offset, now.wall_ms)))
+
+
+def _matching_still(
+    pattern: str, known: tuple[str, ...], changed: frozenset[str], image: MetadataImage
+) -> tuple[str, ...]:
+    """The same as matching all topics, when only some of them were created or deleted since `known` was found."""
+    kept = {topic for topic in known if topic in image.topics}
+    kept.update(matching_topics(pattern, [topic for topic in changed if topic in image.topics]))
+    return tuple(sorted(kept))
 
 
 def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:

@@ -7,7 +7,7 @@ member's epoch is that of the assignment it has come to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 from tidelog.groups.core.consumer.records import (
@@ -26,6 +26,7 @@ from tidelog.groups.core.consumer.records import (
     TargetRecord,
 )
 from tidelog.groups.core.consumer.state import ConsumerGroupState, MemberState
+from tidelog.model.limits import CHANGED_TOPICS_MAX
 
 V = TypeVar("V")
 _S = ConsumerGroupState
@@ -36,6 +37,7 @@ NO_PARTITIONS: Partitions = {}
 class ConsumerGroup:
     __slots__ = (
         "assigned_at_ms",
+        "changed_topics",
         "classic_protocols",
         "current",
         "epoch",
@@ -78,6 +80,8 @@ class ConsumerGroup:
         """Epochs that were given here; not in the log."""
         self.is_metadata_stale = True
         """Topics may have changed since the group's epoch was written. Not in the log: loading begins with a look."""
+        self.changed_topics: frozenset[str] | None = None
+        """Which these are; None for all. Patterns are matched with no others."""
 
     def copy(self) -> ConsumerGroup:
         """To try records on. Everything is shared with the original until `unshare` says what a record will change."""
@@ -96,7 +100,19 @@ class ConsumerGroup:
         other.pattern_users = self.pattern_users
         other.classic_protocols = self.classic_protocols
         other.is_metadata_stale = self.is_metadata_stale
+        other.changed_topics = self.changed_topics
         return other
+
+    def metadata_changed(self, topics: Collection[str] | None) -> None:
+        """These topics, or all, may be others than before."""
+        self.is_metadata_stale = True
+        seen = self.changed_topics
+        changed = None if topics is None or seen is None else seen.union(topics)
+        self.changed_topics = None if changed is None or len(changed) > CHANGED_TOPICS_MAX else changed
+
+    def metadata_seen(self) -> None:
+        self.is_metadata_stale = False
+        self.changed_topics = frozenset()
 
     def unshare(self, kind: type) -> None:
         """Makes a copy of its own of everything that replaying a record of this kind may change in place."""
@@ -221,7 +237,7 @@ class ConsumerGroup:
             self._replay_subscription(record)
         elif isinstance(record, GroupEpochRecord):
             self.epoch, self.metadata_hash = record.value or GroupEpoch(0)
-            self.is_metadata_stale = False
+            self.metadata_seen()
         elif isinstance(record, TargetEpochRecord):
             self.target_epoch, self.assigned_at_ms = record.value or TargetEpoch(0)
         else:

@@ -287,7 +287,7 @@ class ConsumerGroups:
         self.image = image
         for group in self.groups.values():
             if group.pattern_users or not group.topic_readers.keys().isdisjoint(topics):
-                group.is_metadata_stale = True
+                group.metadata_changed(topics)
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
@@ -309,7 +309,7 @@ class ConsumerGroups:
     def begin_deadlines(self, now: Moment) -> None:
         """Everything is loaded: every member has a whole session to be heard of."""
         for group in self.groups.values():
-            group.is_metadata_stale = True
+            group.metadata_changed(None)
             group.rebalances = 0
             for member_id, member in group.members.items():
                 if member.classic is not None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tidelog.partitions.partition import Partition
 
 
+RETRY_S = 0.1
+"""After this time a sync that could not begin is tried again."""
+
+
 class TimedExecutor:
     """A thread pool whose work is timed, for the figures of fsync."""
 
@@ -42,7 +46,7 @@ class TimedExecutor:
 class Flushing:
     """The flush settings of one partition put into effect. Only partitions that have such settings have one."""
 
-    __slots__ = ("_commit", "_loop", "_partition", "_policy", "_timer", "is_before_ack")
+    __slots__ = ("_commit", "_is_stopped", "_loop", "_partition", "_policy", "_timer", "is_before_ack")
 
     def __init__(self, partition: Partition, config: TopicConfig, executor: TimedExecutor) -> None:
         self._partition = partition
@@ -51,6 +55,7 @@ class Flushing:
         self._policy = FlushPolicy(config)
         self.is_before_ack = config.tidelog_flush == "ack"
         self._timer: asyncio.TimerHandle | None = None
+        self._is_stopped = False
 
     @staticmethod
     def is_needed(config: TopicConfig) -> bool:
@@ -80,8 +85,16 @@ class Flushing:
     def _synced(self, failure: StorageFailure | None) -> None:
         if failure is None:
             self._partition.local_end_reached(self._partition.log.recovery_point)
+        elif self._commit.failure is None and self._timer is None and not self._is_stopped:
+            # It did not begin, and nobody may append again before it is done: a follower fetches on only after that.
+            self._timer = self._loop.call_later(RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self._timer = None
+        self._commit.request(self._synced)
 
     def stop(self) -> None:
+        self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -67,13 +67,12 @@ class Loaded(Value):
 class PendingSync:
     """The part of a sync that waits for the disk."""
 
-    __slots__ = ("directory", "flush", "hard_state", "truncations")
+    __slots__ = ("directory", "flush", "hard_state")
 
-    def __init__(self, directory: str, hard_state: HardState | None, flush: PendingFlush, truncations: int) -> None:
+    def __init__(self, directory: str, hard_state: HardState | None, flush: PendingFlush) -> None:
         self.directory = directory
         self.hard_state = hard_state
         self.flush = flush
-        self.truncations = truncations
 
     def run(self) -> None:
         """May run in another thread. StorageFailure: nothing is known of what was to be synced."""
@@ -101,7 +100,6 @@ class QuorumStore:
         self._log: Log | None = None
         self._hard_state: HardState | None = None
         """To be written with the next sync."""
-        self._truncations = 0
         self.snapshots: list[SnapshotId] = []
         """On disk, oldest first."""
         self.bytes_since_snapshot = 0
@@ -263,6 +261,11 @@ class QuorumStore:
             self.bytes_since_snapshot += len(data)
         assert not persist.entries or log.log_end_offset == persist.entries[-1].end_offset
 
+    def write_hard_state(self, hard_state: HardState) -> None:
+        """On disk when this returns; OSError when it is refused."""
+        write_quorum_state(self.directory, hard_state)
+        self._hard_state = None
+
     def has_room(self, size_bytes: int) -> bool:
         """Whether the disk is likely to take so much, and the small files that go with it."""
         found = os.statvfs(self.directory)
@@ -275,7 +278,6 @@ class QuorumStore:
     def _truncate(self, offset: int) -> None:
         """Synced at once, before anything else takes the place of what is cut: a crash may otherwise mix the two."""
         log = self.log
-        self._truncations += 1
         log.truncate_to(offset)
         try:
             os.fsync(log.active_segment.open_file().fd)
@@ -287,12 +289,11 @@ class QuorumStore:
     def begin_sync(self) -> PendingSync:
         """`run` it in any thread, then `finish_sync`: everything written so far is then on disk."""
         hard_state, self._hard_state = self._hard_state, None
-        return PendingSync(self.directory, hard_state, self.log.begin_flush(), self._truncations)
+        return PendingSync(self.directory, hard_state, self.log.begin_flush())
 
     def finish_sync(self, sync: PendingSync) -> None:
-        if sync.truncations == self._truncations:
-            # Otherwise other bytes may stand where the synced ones stood: the next sync covers them.
-            self.log.finish_flush(sync.flush)
+        """What was cut meanwhile counts as synced up to there: of that others may hear now."""
+        self.log.finish_flush(sync.flush)
 
     def forget_unsynced(self) -> None:
         """After a failure: the log is closed and ends where it was certainly on disk. Open it again."""
@@ -399,7 +400,6 @@ class QuorumStore:
                 os.close(fd)
             os.replace(part, self._snapshot_path(snapshot))
             sync_directory(self.directory)
-            self._truncations += 1
             self.log.truncate_fully_and_start_at(snapshot.end_offset)
             sync_directory(self.directory)
         except OSError as error:

@@ -2,7 +2,8 @@
 
 One fsync at a time per log; whoever asks while it runs is answered together by the next one. The fsync runs in the
 executor, everything else on the owner's thread. A failed fsync is never tried again: the kernel may have dropped the
-pages it could not write and would report success for what is lost. All waiters get the error and the log stays failed.
+pages it could not write and would report success for what is lost. All waiters get the error and the log stays failed
+(`failure`). One that could not even begin fails its waiters only.
 """
 
 from __future__ import annotations
@@ -96,6 +97,10 @@ class GroupCommit:
         self._running = True
         try:
             flush = self._log.begin_flush()
+        except OSError as error:
+            self._not_begun(error, waiters)
+            return
+        try:
             future = self._executor.submit(flush.sync)
         except Exception as error:
             self._fail(error, waiters)
@@ -115,6 +120,14 @@ class GroupCommit:
             self._start()
         for callback in waiters:
             callback(None)
+
+    def _not_begun(self, error: OSError, waiters: list[FlushCallback]) -> None:
+        """There were too many open files, say: nothing was asked of the disk, so the next request may try again."""
+        failure = StorageFailure(f"a log cannot be synced now: {error}")
+        logger.error("%s", failure.message)
+        self._running = False
+        for callback in waiters:
+            callback(failure)
 
     def _fail(self, error: BaseException, waiters: list[FlushCallback]) -> None:
         failure = error if isinstance(error, StorageFailure) else StorageFailure(f"the disk cannot be synced: {error}")

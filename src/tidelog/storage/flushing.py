@@ -10,6 +10,7 @@ from tidelog.storage.files import sync_directory
 
 if TYPE_CHECKING:
     from tidelog.storage.files import OpenFile
+    from tidelog.storage.log import Log
 
 
 class PendingFlush:
@@ -22,6 +23,7 @@ class PendingFlush:
         self.directories = directories
         """To be synced too, because something was created or removed in them."""
         self.end_offset = end_offset
+        """Lower once the log was cut below it: other bytes may stand there now than those that are synced."""
 
     def sync(self) -> None:
         """Blocks. After StorageFailure nothing is known about the bytes: the kernel may have dropped them, and a second
@@ -33,3 +35,26 @@ class PendingFlush:
                 sync_directory(directory)
         except OSError as error:
             raise StorageFailure(f"cannot sync up to offset {self.end_offset}: {error}") from error
+
+
+def begin_flush(log: Log) -> PendingFlush:
+    """OSError when the files cannot be opened: then nothing has begun."""
+    first = log.segment_index(log.recovery_point)
+    is_due = log.recovery_point < log.log_end_offset
+    files = [segment.open_file() for segment in log.segments[first:] if segment.size] if is_due else []
+    directories: list[str] = []
+    if is_due and log.directory_unsynced:
+        log.directory_unsynced = False
+        directories = [log.directory]
+        if log.is_new:
+            log.is_new = False
+            directories.append(os.path.dirname(log.directory))
+    flush = PendingFlush(files, directories, log.log_end_offset)
+    log.flushes_under_way.append(flush)
+    return flush
+
+
+def limit_flushes(log: Log, end_offset: int) -> None:
+    """The log was cut: what is flushed at the moment is worth nothing from `end_offset` on."""
+    for flush in log.flushes_under_way:
+        flush.end_offset = min(flush.end_offset, end_offset)

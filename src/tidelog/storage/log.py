@@ -12,7 +12,7 @@ import os
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from tidelog.storage import append, read, rearrange
+from tidelog.storage import append, flushing, read, rearrange
 from tidelog.storage.append import AppendResult
 from tidelog.storage.errors import StorageFailure, offset_out_of_range
 from tidelog.storage.files import remove_if_present
@@ -53,15 +53,16 @@ class Log:
     """
 
     __slots__ = (
-        "_directory_unsynced",
-        "_is_new",
         "_leader_epochs",
         "_leftovers",
         "_upper_position",
         "active_segment",
         "config",
         "directory",
+        "directory_unsynced",
+        "flushes_under_way",
         "is_closed",
+        "is_new",
         "latest_epoch",
         "log_end_offset",
         "log_start_offset",
@@ -108,10 +109,12 @@ class Log:
         self._leader_epochs = loaded.leader_epochs
         self.latest_epoch = -1 if loaded.leader_epochs is None else loaded.leader_epochs.latest_epoch
         """The epoch of the last batch as far as known: what an append compares its own with."""
-        self._directory_unsynced = True
+        self.directory_unsynced = True
         """Files were created, renamed or removed since the directory was last synced."""
-        self._is_new = loaded.created
+        self.is_new = loaded.created
         """The name of the directory itself is not synced either."""
+        self.flushes_under_way: list[PendingFlush] = []
+        """Begun and not finished: a truncation takes from each what it cuts."""
         self._upper_position = (-1, -1, -1)
         self.config = config
         self.stamps_append_time = False
@@ -352,7 +355,7 @@ class Log:
             raise StorageFailure(f"{self.topic_partition} cannot begin a new segment: {error}") from error
         self.segments.append(new)
         self.active_segment = new
-        self._directory_unsynced = True
+        self.directory_unsynced = True
         if old.size == 0 and old is not self.segments[0]:
             # Nothing is under the old name; only the first says something, where the log begins.
             self.segments.remove(old)
@@ -386,7 +389,7 @@ class Log:
         else:
             due_ms = self.now_ms() + self.config.file_delete_delay_ms
             self._leftovers.add(segment.retire(), segment.size, due_ms)
-        self._directory_unsynced = True
+        self.directory_unsynced = True
 
     def delete_old_segments(self, is_deletable: Callable[[Segment], bool], upper_offset: int) -> int:
         """Remove segments from the oldest on while they are deletable and wholly below `upper_offset`; how many."""
@@ -429,21 +432,12 @@ class Log:
 
     def begin_flush(self) -> PendingFlush:
         """What must be synced to make everything appended so far safe: `sync` it in any thread, then `finish_flush`."""
-        first = self.segment_index(self.recovery_point)
-        unflushed = self.segments[first:] if self.recovery_point < self.log_end_offset else []
-        files = [segment.open_file() for segment in unflushed if segment.size]
-        directories: list[str] = []
-        if files and self._directory_unsynced:
-            self._directory_unsynced = False
-            directories = [self.directory]
-            if self._is_new:
-                self._is_new = False
-                directories.append(os.path.dirname(self.directory))
-        return PendingFlush(files, directories, self.log_end_offset)
+        return flushing.begin_flush(self)
 
     def finish_flush(self, flush: PendingFlush) -> None:
-        """The flush was synced: the recovery point moves (a log truncated meanwhile keeps its lower end)."""
-        self.recovery_point = max(self.recovery_point, min(flush.end_offset, self.log_end_offset))
+        """The flush was synced: the recovery point moves, up to where the log was cut meanwhile."""
+        self.flushes_under_way.remove(flush)
+        self.recovery_point = max(self.recovery_point, flush.end_offset)
 
     def flush(self) -> None:
         """After this, everything appended survives a crash of the machine."""
@@ -451,7 +445,7 @@ class Log:
         try:
             flush.sync()
         except StorageFailure:
-            self._directory_unsynced = self._is_new = True
+            self.directory_unsynced = self.is_new = True
             raise
         self.finish_flush(flush)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.files import SWAP_SUFFIX, sync_directory
+from tidelog.storage.flushing import limit_flushes
 from tidelog.storage.recovery import rebuild_producer_state
 from tidelog.storage.segment import Segment
 
@@ -122,6 +123,7 @@ def _become_end(log: Log, end: int) -> None:
     log.log_end_offset = end
     log.log_start_offset = min(log.log_start_offset, end)
     log.recovery_point = min(log.recovery_point, end)
+    limit_flushes(log, end)
     log.forget_positions()
     log.leader_epochs.truncate_from_end(end)
     log.latest_epoch = log.leader_epochs.latest_epoch

@@ -125,6 +125,20 @@ def test_a_sync_that_a_truncation_overtook_does_not_stand_for_what_came_after(di
     assert disk.store.begin_sync().flush.files, "there is something left to sync"
 
 
+def test_what_was_synced_before_a_truncation_outlives_a_failure_after_it(disk: Disk) -> None:
+    disk.append(b"a")
+    for offset, value in ((1, b"b"), (2, b"c")):
+        data = build_batch([NewRecord(None, value, 1)])
+        disk.write(Entry(offset, offset + 1, 1, EntryKind.RECORDS, data), sync=False)
+    pending = disk.store.begin_sync()
+    disk.write(Entry(2, 3, 2, EntryKind.RECORDS, data), truncate_to=2, sync=False)
+    pending.run()
+    disk.store.finish_sync(pending)
+    # Of the entry below the truncation others have heard now.
+    disk.store.forget_unsynced()
+    assert disk.store.open(MEMBERS).recovered.log.end_offset == 2
+
+
 def test_a_log_without_quorum_state_continues_its_terms(disk: Disk) -> None:
     """As a node of one leaves it that knew no quorum yet."""
     disk.append(b"a", term=6)

@@ -1,5 +1,6 @@
 """Group commit: one fsync for many, nobody told too early, and a failure that stays."""
 
+import errno
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,8 @@ from tests.unit.storage.partition_log import NOW, append, config, open_log
 from tidelog.model.errors import ErrorCode
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.flush import FlushPolicy, GroupCommit
+from tidelog.storage.flushing import PendingFlush
+from tidelog.storage.log import Log
 
 
 class StepExecutor:
@@ -121,6 +124,38 @@ def test_a_failed_flush_fails_everyone_and_is_never_tried_again() -> None:
     commit.request(told.append)
     assert told[3] is commit.failure
     assert executor.waiting == []
+
+
+class BusyLog:
+    """A log whose files cannot be opened at first."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.refusals = 1
+
+    def begin_flush(self) -> PendingFlush:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return self._log.begin_flush()
+
+    def finish_flush(self, flush: PendingFlush) -> None:
+        self._log.finish_flush(flush)
+
+
+def test_a_flush_that_could_not_begin_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    executor = StepExecutor()
+    offline: list[StorageFailure] = []
+    commit = GroupCommit(BusyLog(log), executor, call_now, offline.append)
+    told: list[StorageFailure | None] = []
+    append(log, [(b"k", b"v")])
+    commit.request(told.append)
+    assert [error is not None and error.code for error in told] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert (offline, commit.failure, commit.is_running, log.recovery_point) == ([], None, False, 0)
+    commit.request(told.append)
+    executor.step()
+    assert (told[1], log.recovery_point) == (None, 1)
 
 
 def test_policy() -> None:

@@ -83,6 +83,32 @@ def test_truncation_during_a_flush_keeps_the_recovery_point_inside_the_log(tmp_p
     assert log.recovery_point == 10
 
 
+@pytest.mark.parametrize("cut_at", [10, 0])
+def test_what_took_the_place_of_flushed_records_is_not_counted_as_safe(tmp_path: Path, cut_at: int) -> None:
+    log = open_log(tmp_path / "log")
+    append_many(log, 3)
+    flush = log.begin_flush()
+    flush.sync()
+    log.truncate_to(cut_at)
+    append_many(log, 4)
+    log.finish_flush(flush)
+    assert log.recovery_point == cut_at
+    log.flush()
+    assert log.recovery_point == log.log_end_offset == cut_at + 40
+
+
+def test_a_log_that_began_again_can_be_flushed(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    append_many(log, 3)
+    flush = log.begin_flush()
+    log.truncate_fully_and_start_at(100)
+    flush.sync()
+    log.finish_flush(flush)
+    assert log.recovery_point < 100
+    log.flush()
+    assert log.recovery_point == 100
+
+
 def test_a_clean_close_flushes(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append_many(log, 3)

@@ -59,7 +59,7 @@ class ReplicaShell(Protocol):
         """The leader wants another in-sync set."""
 
     def follower_synced(self, partition: Partition, /) -> None:
-        """Fetched records are on disk: the next fetch may say so."""
+        """Fetched records are on disk, or never will be (`failure`): other partitions need not wait for this one."""
 
 
 class Partition:
@@ -153,8 +153,7 @@ class Partition:
         if self._flushing is not None:
             self._flushing.stop()
         self._flushing = Flushing(self, config, self._executor) if Flushing.is_needed(config) else None
-        if not self.is_synced and self._flushing is not None:
-            self._flushing.appended(self.log.now_ms())
+        self._maybe_sync()
         if self._leader is not None and self._leader.min_in_sync_changed(config.min_insync_replicas, self._clock_ms()):
             self._high_watermark_moved()
 
@@ -200,9 +199,7 @@ class Partition:
     def take_role(self) -> None:
         """Does what beginning an epoch asks for beside knowing of it."""
         leader = self._leader
-        if not self.is_synced and self._flushing is not None:
-            # Whatever comes of it, this replica speaks only for what it has synced: a follower fetches on after that.
-            self._flushing.appended(self.log.now_ms())
+        self._maybe_sync()
         if leader is None:
             # Another node leads now, or none: for what is not committed yet this one cannot speak any more.
             self._release_waiters(self._no_leader())
@@ -324,6 +321,8 @@ class Partition:
         self.failure = error
         self._stop_flushing()
         self._release_waiters(error)
+        if self._leader is None:
+            self._shell.follower_synced(self)
 
     def retire(self, error_code: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """The partition leaves this node: whoever waits is answered now."""
@@ -377,6 +376,11 @@ class Partition:
         flushing = self._flushing
         return flushing is None or not flushing.is_before_ack or self.log.recovery_point >= self.log.log_end_offset
 
+    def _maybe_sync(self) -> None:
+        """Whatever comes of it, this replica speaks only for what it has synced: a follower fetches on after that."""
+        if not self.is_synced and self._flushing is not None:
+            self._flushing.appended(self.log.now_ms())
+
     def append_fetched(
         self, records: Buffer, follower: FollowerState, leader_high_watermark: int, leader_log_start: int
     ) -> int:
@@ -407,6 +411,7 @@ class Partition:
             )
         )
         follower.truncated(log.log_end_offset)
+        self._maybe_sync()
         return log.log_end_offset
 
     def restart_at(self, follower: FollowerState, offset: int, *, keep_below: bool) -> None:
@@ -417,6 +422,7 @@ class Partition:
             self.log.truncate_fully_and_start_at(offset)
             follower.high_watermark = offset
         follower.truncated(self.log.log_end_offset)
+        self._maybe_sync()
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

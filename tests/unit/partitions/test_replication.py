@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from pathlib import Path
 
 import pytest
 from tests.unit.partitions.small_cluster import TOPIC, TOPIC_ID, SmallBroker, SmallCluster, wait_for
 
+from tidelog.controller.core.decision import Decision
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.generated.fetch import (
     FetchPartition,
@@ -23,7 +26,10 @@ from tidelog.protocol.generated.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
 from tidelog.runtime.clock import monotonic_s
+from tidelog.storage.errors import StorageFailure
+from tidelog.storage.flushing import PendingFlush
 
 
 async def fetch(
@@ -245,6 +251,71 @@ async def test_flush_before_ack_holds_on_every_replica(tmp_path: Path) -> None:
                 assert broker.partition.log.recovery_point == number + 1
 
 
+class GatedSync:
+    """Syncs of one partition on one node that do not end before `opened` is set, or fail then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, log_directory: Path) -> None:
+        self.opened = threading.Event()
+        self.failure: StorageFailure | None = None
+        sync = PendingFlush.sync
+
+        def gated(flush: PendingFlush) -> None:
+            paths = [os.readlink(f"/proc/self/fd/{file.fd}") for file in flush.files]
+            if any(path.startswith(str(log_directory)) for path in paths):
+                self.opened.wait(60)
+                if self.failure is not None:
+                    raise self.failure
+            sync(flush)
+
+        monkeypatch.setattr(PendingFlush, "sync", gated)
+
+
+@pytest.mark.parametrize("end", ["moves away", "has another leader", "fails"])
+async def test_the_others_do_not_wait_for_a_partition_that_is_not_synced_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    async with SmallCluster(tmp_path, replica_lag_time_max_ms=600_000) as cluster:
+        await cluster.start(tidelog_flush="ack")
+        cluster.add_partition(1)
+        follower = cluster.brokers[2]
+        gate = GatedSync(monkeypatch, follower.path / f"{TOPIC}-1")
+        try:
+            waiting = follower.table.find_partition(TOPIC, 1)
+            assert waiting is not None
+            assert (await cluster.leader.produce(b"a", index=1, acks=1))[0] == 0
+            await wait_for(lambda: waiting.log.log_end_offset == 1, "what the leader wrote")
+            assert not waiting.is_synced
+            if end == "fails":
+                gate.failure = StorageFailure("the disk is gone")
+                gate.opened.set()
+            else:
+                change = {"replicas": [1, 3], "isr": [1, 3]} if end == "moves away" else {"leader": 3}
+                record = PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, **change)
+                cluster.decide(lambda _: Decision([record], None))
+            assert await asyncio.wait_for(cluster.leader.produce(b"b", timeout_ms=30_000), 30) == (0, 0)
+        finally:
+            gate.opened.set()
+
+
+async def test_a_follower_that_began_again_at_the_leaders_start_goes_on_with_flush_before_ack(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start(tidelog_flush="ack")
+        behind = cluster.brokers[3]
+        assert (await cluster.leader.produce(b"0"))[0] == 0
+        await behind.stop()
+        cluster.fence(3)
+        for number in range(1, 6):
+            assert (await cluster.leader.produce(b"%d" % number))[0] == 0
+        leader = cluster.leader
+        leader.partition.log.roll()
+        leader.table.delete_records(leader.partition, 6)
+        leader.partition.log.delete_old_segments(lambda _: True, 6)
+        await behind.start()
+        assert (await leader.produce(b"6"))[0] == 0
+        await cluster.in_sync(1, 2, 3)
+        assert behind.partition.log.recovery_point == behind.partition.log.log_end_offset == 7
+
+
 # -- who may read what -------------------------------------------------------------------------------------------------
 
 
@@ -337,9 +408,6 @@ async def test_a_replica_that_catches_up_can_be_throttled_while_others_are_not(t
 
 
 async def test_a_moved_partition_leaves_its_old_node(tmp_path: Path) -> None:
-    from tidelog.controller.core.decision import Decision
-    from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
-
     async with SmallCluster(tmp_path) as cluster:
         await cluster.start()
         await cluster.leader.produce(b"a")

@@ -110,7 +110,9 @@ class LeaderFetcher:
             self._client.hang_up()
 
     def remove(self, partition: Partition) -> None:
-        self._followed.pop((partition.topic_id, partition.index), None)
+        if self._followed.pop((partition.topic_id, partition.index), None) is not None:
+            # The others may be waiting for a sync of this one.
+            self._news.set()
 
     def wake(self) -> None:
         self._news.set()

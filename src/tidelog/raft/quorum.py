@@ -146,11 +146,13 @@ class Quorum(Commands):
                 raise DirectoryRefused(f"the metadata cannot be written: {self._outage.message}")
 
     def _load(self, remembered: HardState | None) -> RaftMachine:
-        """What is on disk becomes a machine. `remembered`: a newer term and vote than the disk took."""
+        """What is on disk becomes a machine. `remembered`: a newer term and vote than the disk took so far."""
         settings = self._settings
         loaded = self._store.open(settings.bootstrap)
         recovered = loaded.recovered
         if remembered is not None and remembered.term >= recovered.hard_state.term:
+            # Before anybody hears of it: what was promised in this term must outlive the next crash too.
+            self._store.write_hard_state(remembered)
             recovered = recovered.replace(hard_state=remembered)
         if recovered.snapshot is not None and recovered.snapshot.end_offset > self._applier.offset:
             assert loaded.content is not None, "a snapshot has content"

@@ -10,8 +10,11 @@ from tests.unit.raft.quorums import Cluster, Node, any_of, eventually, topic
 from tests.unit.raft.test_quorum_of_one import run
 
 from tidelog.model.errors import ErrorCode
+from tidelog.raft import store
+from tidelog.raft.core.effects import HardState
 from tidelog.raft.core.members import ANY_DIRECTORY, NO_MEMBERS, Member
 from tidelog.raft.errors import MembershipRefused, NotLeader
+from tidelog.raft.quorum_state import read_quorum_state, write_quorum_state
 
 THREE = any_of(1, 2, 3)
 
@@ -181,3 +184,33 @@ def test_a_member_with_a_wiped_disk_is_not_the_member_it_was(tmp_path: Path, cap
 
     with caplog.at_level(logging.WARNING, "tidelog.raft"):
         run(tmp_path, test)
+
+
+def test_a_term_that_the_disk_refused_is_on_it_before_the_member_takes_part_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await start_three(cluster)
+        node = next(node for node in cluster.nodes.values() if node is not leader)
+        refused: list[HardState] = []
+
+        def refuse_once(directory: str, state: HardState) -> None:
+            if Path(directory).parent.name == str(node.settings.node_id) and not refused:
+                refused.append(state)
+                raise OSError("the disk refuses")
+            write_quorum_state(directory, state)
+
+        monkeypatch.setattr(store, "write_quorum_state", refuse_once)
+        await cluster.stop(leader.settings.node_id)
+        await eventually(lambda: bool(refused))
+        for node_id in set(cluster.nodes) - {node.settings.node_id}:
+            await cluster.stop(node_id)
+
+        def is_on_disk() -> bool:
+            found = read_quorum_state(str(tmp_path / str(node.settings.node_id) / "__cluster_metadata-0"))
+            return found is not None and found.term == node.quorum.term >= refused[0].term
+
+        await eventually(is_on_disk)
+        await eventually(lambda: node.quorum._outage is None)
+
+    run(tmp_path, test)

@@ -73,7 +73,8 @@ class CoordinatorLog(Protocol):
         """Every batch from the log's start, read in bounded pieces; the host pauses between them."""
 
     def watch(self, on_commit: Callable[[], None], on_lost: Callable[[], None]) -> None:
-        """Calls back on the event loop: the high watermark moved up to something appended here, or never will."""
+        """Calls back on the event loop: the high watermark moved up to the end of the log as it is now or to something
+        appended here, or never will."""
 
     def close(self) -> None:
         """This core lets go of the partition; the partition itself stays."""

@@ -61,8 +61,7 @@ class PartitionLog:
         if not partition.leader.has_enough_in_sync:
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
         end_offset = partition.append_own(batch, timestamp_ms).last_offset + 1
-        if partition.high_watermark < end_offset and self._on_commit is not None:
-            partition.commit_waiters.append((end_offset, self))
+        self._await_commit(end_offset)
         return end_offset
 
     def batches(self) -> Iterator[LoadedBatch]:
@@ -82,6 +81,13 @@ class PartitionLog:
     def watch(self, on_commit: Callable[[], None], on_lost: Callable[[], None]) -> None:
         self._on_commit = on_commit
         self._on_lost = on_lost
+        # What the last leader wrote may not be committed yet, and a question alone appends nothing that would tell.
+        self._await_commit(self.end_offset)
+
+    def _await_commit(self, end_offset: int) -> None:
+        partition = self._partition
+        if partition.high_watermark < end_offset and self._on_commit is not None:
+            partition.commit_waiters.append((end_offset, self))
 
     def partition_committed(self, partition: Partition, /) -> None:
         if self._on_commit is not None:

@@ -190,3 +190,20 @@ def test_a_group_shard_on_it(disk: Disk) -> None:
     assert asyncio.run(run(5)) == 5
     assert asyncio.run(run(6)) == 6
     assert asyncio.run(run(None)) == 6
+
+
+def test_a_question_is_answered_once_what_the_last_leader_wrote_is_committed(disk: Disk) -> None:
+    async def run() -> None:
+        partition = disk.partition(in_sync=frozenset({1, 2}))
+        PartitionLog(partition).append([(b"k", b"x")], NOW_MS)
+        host = CoreHost(GroupShard(GroupSettings()), PartitionLog(partition), name="p", commit_timeout_ms=60_000)
+        await host.load()
+        answer = asyncio.ensure_future(host.execute(host.core.fetch_offsets, FetchOffsets("g", None)))
+        await asyncio.sleep(0)
+        assert not answer.done()
+        partition.follower_fetched(2, -1, 1, 0, 0)
+        await asyncio.wait_for(answer, 30)
+        host.unload()
+        partition.log.close()
+
+    asyncio.run(run())

@@ -10,6 +10,8 @@ import tidelog
 from tidelog.config.setting import ConfigError
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.node.errors import NodeStartError
+from tidelog.node.node import Node
+from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
 
 VALUES = [b"%d" % number for number in range(100)]
 
@@ -148,3 +150,21 @@ def test_ready_in_well_under_200_ms_and_nothing_heavy_is_imported() -> None:
     seconds, _, heavy = done.stdout.strip().partition(" ")
     assert heavy == ""
     assert float(seconds) < 0.2
+
+
+def test_a_node_that_cannot_replay_what_was_committed_gives_up_and_leaves_no_snapshot() -> None:
+    unknown = PartitionChangeRecord(partition_id=0, topic_id=b"t" * 16, leader=1)
+
+    async def commit(node: Node) -> None:
+        assert node._cluster is not None
+        await node._cluster.quorum.propose([unknown])
+
+    with tidelog.Broker({"metadata.log.max.record.bytes.between.snapshots": "100"}) as broker:
+        broker.create_topic("before")
+        with pytest.raises(BrokerError, match="topic id that is not known"):
+            broker.call(lambda: commit(broker.node))
+        assert "cannot be applied: record of a topic id that is not known; upgrade this node" in str(
+            broker.node.given_up
+        )
+        with pytest.raises(NodeStartError, match="record of a topic id that is not known"):
+            broker.restart()

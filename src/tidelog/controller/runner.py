@@ -59,8 +59,6 @@ class Controller:
         self._is_active = False
         self._leader_changes = asyncio.Condition()
         self._on_active: list[Callable[[bool, int], None]] = []
-        self.failure: BrokerError | None = None
-        """Set when committed records could not be replayed: this version of the node must not go on."""
 
     @property
     def image(self) -> MetadataImage:
@@ -158,34 +156,19 @@ class Controller:
     # -- what the quorum calls ---------------------------------------------------------------------------------------
 
     def apply(self, records: Sequence[Message], end_offset: int, term: int) -> None:
-        if self.failure is not None:
-            return
-        try:
-            if self._decided is not None and records and records[0] is self._decided[0]:
-                builder = self._decided[1]
-            else:
-                builder = ImageBuilder(self._applied)
-                for record in records:
-                    builder.replay(record)
-            image, delta = builder.finish(end_offset - 1, term)
-        except BrokerError as error:
-            self.failure = error
-            logger.error("metadata cannot be replayed; this node must be upgraded or replaced", reason=error.message)
-            return
-        self._follow(image, delta)
-
-    def load_snapshot(self, records: Iterable[Message], end_offset: int, term: int) -> None:
-        if self.failure is not None:
-            return
-        try:
-            builder = ImageBuilder(MetadataImage(cluster_id=self._applied.cluster_id, controller_id=self._leader_id))
+        if self._decided is not None and records and records[0] is self._decided[0]:
+            builder = self._decided[1]
+        else:
+            builder = ImageBuilder(self._applied)
             for record in records:
                 builder.replay(record)
-            image = builder.finish(end_offset - 1, term)[0]
-        except BrokerError as error:
-            self.failure = error
-            logger.error("metadata snapshot cannot be replayed", reason=error.message)
-            return
+        self._follow(*builder.finish(end_offset - 1, term))
+
+    def load_snapshot(self, records: Iterable[Message], end_offset: int, term: int) -> None:
+        builder = ImageBuilder(MetadataImage(cluster_id=self._applied.cluster_id, controller_id=self._leader_id))
+        for record in records:
+            builder.replay(record)
+        image = builder.finish(end_offset - 1, term)[0]
         self._follow(image, image_difference(self._applied, image))
 
     def begin_snapshot(self) -> Callable[[], Iterable[Message]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +56,10 @@ class Cluster:
         voters: MemberSet,
         joined: Joined | None,
         executor: Executor,
+        give_up: Callable[[str], None],
     ) -> None:
-        """`voters` when the configuration names them; `joined` when a member took this node in."""
+        """`voters` when the configuration names them; `joined` when a member took this node in. `give_up` is called,
+        with one line for people, when this node is not wanted any more, or cannot follow the others."""
         self._config = config
         self._directory = directory
         self._endpoints = endpoints
@@ -87,7 +90,10 @@ class Cluster:
             wall_clock_ms=wall_clock_ms,
             monotonic_s=monotonic_s,
             executor=executor,
+            failed=self._metadata_failed,
         )
+        self._give_up = give_up
+        self._failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.runner.attach(self.quorum)
         self.duties = BrokerDuties(self.runner, monotonic_s=monotonic_s)
         self.service = ControllerService(self.runner, self.duties)
@@ -117,7 +123,6 @@ class Cluster:
         *,
         alone: bool,
         collect_statistics: Callable[[], dict[str, Any]],
-        give_up: Callable[[str], None],
     ) -> MetadataImage:
         """Makes the node known to its cluster; returns the metadata to begin with."""
         lifecycle = self._lifecycle = BrokerLifecycle(
@@ -125,7 +130,7 @@ class Cluster:
             self.channel,
             self.membership,
             collect_statistics=collect_statistics,
-            give_up=give_up,
+            give_up=self._give_up,
             ask_members=self._ask_members,
             is_short_of_room=DiskRoom(self._directory.path).is_short,
         )
@@ -136,7 +141,7 @@ class Cluster:
                 await self._begin_leader_epochs()
         else:
             try:
-                await lifecycle.register(self._endpoints, directory_id)
+                await self._unless_failed(lifecycle.register(self._endpoints, directory_id))
             except RegistrationRefused as error:
                 raise NodeStartError(str(error)) from None
         return self.runner.take_newest()
@@ -177,7 +182,25 @@ class Cluster:
         """The node can serve: returns when its cluster sends it clients."""
         assert self._lifecycle is not None, "register comes first"
         self._lifecycle.start()
-        await self._lifecycle.ready()
+        await self._unless_failed(self._lifecycle.ready())
+
+    def _metadata_failed(self, reason: str) -> None:
+        reason = f"{reason}; upgrade this node, or let it join again with an empty data directory"
+        if not self._failed.done():
+            self._failed.set_result(reason)
+            self._give_up(reason)
+
+    async def _unless_failed(self, work: Coroutine[Any, Any, object]) -> None:
+        """What could wait for ever on a node that does not follow its cluster any more."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait((task, self._failed), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise NodeStartError(self._failed.result())
+            task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     # -- stop ----------------------------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class Node:
         self.metrics = NodeMetrics()
         self._is_ready = False
         self.given_up: str | None = None
-        """Why the cluster does not want this node any more."""
+        """Why this node cannot go on, or the cluster does not want it any more."""
         self.stopped_by_cluster = asyncio.Event()
         self._listeners: list[Listener] = []
         self._directory: LogDirectory | None = None
@@ -146,7 +146,13 @@ class Node:
         if not self._listeners:
             await self._bind_listeners()
         self._cluster = cluster = Cluster(
-            config, directory, endpoints=self._endpoints(), voters=voters, joined=joined, executor=self._workers
+            config,
+            directory,
+            endpoints=self._endpoints(),
+            voters=voters,
+            joined=joined,
+            executor=self._workers,
+            give_up=self._give_up,
         )
         self._replication = replication = _new_replication(config, cluster, directory.cluster_id)
         table = PartitionTable(
@@ -162,7 +168,7 @@ class Node:
             # The quorum needs this node before clients can have it.
             await self._serve(services)
         statistics = NodeStatistics(self.metrics, table, cluster.runner.metadata)
-        image = await cluster.register(alone=alone, collect_statistics=statistics.collect, give_up=self._give_up)
+        image = await cluster.register(alone=alone, collect_statistics=statistics.collect)
         await table.load(image)
         self._table = table
         self._follow_metadata(cluster, table, services)

@@ -9,7 +9,7 @@ from functools import partial
 
 from tidelog.metadata.batch import decode_metadata_batch
 from tidelog.metadata.framing import decode_metadata_record, encode_metadata_record
-from tidelog.model.errors import BrokerError
+from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.message import Message
 from tidelog.raft.core.members import MemberSet
 from tidelog.raft.core.messages import SnapshotId
@@ -60,7 +60,7 @@ class Applier:
         """By the offset they begin at."""
         self._task: asyncio.Task[None] | None = None
         self.failure: BrokerError | None = None
-        """What is committed cannot be read or understood: this node cannot go on."""
+        """What is committed cannot be read or understood: this node cannot go on. `offset` stays where the state is."""
 
     @staticmethod
     def decode(content: SnapshotContent) -> list[Message]:
@@ -76,40 +76,59 @@ class Applier:
         self._commit_offset = max(self._commit_offset, commit_offset)
         if self._task is None and self.failure is None:
             self._apply_chunk()
-            if self.offset < self._commit_offset and self.failure is None:
+            if self.offset < self._readable_offset and self.failure is None:
                 self._task = asyncio.ensure_future(self._apply_all())
 
     async def _apply_all(self) -> None:
-        while self.offset < self._commit_offset and self.failure is None:
-            await asyncio.sleep(0)
-            self._apply_chunk()
-        self._task = None
+        try:
+            while self.offset < self._readable_offset and self.failure is None:
+                await asyncio.sleep(0)
+                self._apply_chunk()
+        finally:
+            self._task = None
+
+    @property
+    def _readable_offset(self) -> int:
+        """How far what is committed is here: a disk that failed may have taken the end, which will come again."""
+        return min(self._commit_offset, self._store.log.log_end_offset) if self._store.is_open else 0
 
     def _apply_chunk(self) -> None:
+        end = self._readable_offset
         try:
             applied_bytes = 0
-            while self.offset < self._commit_offset and applied_bytes < CHUNK_BYTES:
-                proposal = self.proposals.pop(self.offset, None)
+            while self.offset < end and applied_bytes < CHUNK_BYTES:
+                proposal = self.proposals.get(self.offset)
                 if proposal is None:
-                    applied_bytes += self._apply_from_log()
+                    applied_bytes += self._apply_from_log(end)
                 else:
                     self._apply_proposal(proposal)
-        except BrokerError as error:
-            logger.error("committed metadata cannot be read", offset=self.offset, reason=error.message)
+        except Exception as error:
+            self.fail(error)
+            return
+        self._applied()
+
+    def fail(self, error: Exception) -> None:
+        """The state cannot follow what is committed."""
+        if isinstance(error, BrokerError):
+            logger.error("committed metadata cannot be applied", offset=self.offset, reason=error.message)
             self.failure = error
+        else:
+            logger.exception("committed metadata cannot be applied", offset=self.offset)
+            self.failure = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, repr(error))
         self._applied()
 
     def _apply_proposal(self, proposal: Proposal) -> None:
         """What this node proposed itself need not be read again."""
         self._machine.apply(proposal.records, proposal.end_offset, self._term_of(proposal.end_offset))
+        del self.proposals[proposal.base_offset]
         self.offset = proposal.end_offset
         if not proposal.done.done():
             proposal.done.set_result(proposal.end_offset)
 
-    def _apply_from_log(self) -> int:
+    def _apply_from_log(self, end: int) -> int:
         size = 0
-        for header, data in self._store.read_batches(self.offset, self._commit_offset, CHUNK_BYTES):
-            if header.next_offset > self._commit_offset or header.base_offset in self.proposals:
+        for header, data in self._store.read_batches(self.offset, end, CHUNK_BYTES):
+            if header.next_offset > end or header.base_offset in self.proposals:
                 break
             records = [decode_metadata_record(value) for value in decode_metadata_batch(data)]
             if records:

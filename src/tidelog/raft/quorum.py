@@ -91,11 +91,13 @@ class Quorum(Commands):
         wall_clock_ms: Callable[[], int],
         monotonic_s: Callable[[], float],
         executor: Executor | None = None,
+        failed: Callable[[str], None] = lambda _reason: None,
     ) -> None:
-        """`executor` runs what waits for the disk."""
+        """`executor` runs what waits for the disk; `failed` is told when this member takes part no more, for good."""
         self._settings = settings
         self._state_machine = state_machine
         self._transport = transport
+        self._tell_failed = failed
         self._wall_clock_ms = wall_clock_ms
         self._monotonic_s = monotonic_s
         self._store = QuorumStore(data_directory, segment_bytes=settings.segment_bytes, now_ms=wall_clock_ms)
@@ -402,15 +404,21 @@ class Quorum(Commands):
         self._applier.proposals[token.base_offset] = token
 
     def _state_has_moved(self) -> None:
-        """A chunk was applied."""
-        if self._applier.failure is not None:
-            self._changed.set()
+        """A chunk was applied, or cannot be."""
+        failure = self._applier.failure
+        if failure is not None:
+            # Whoever does not know the state may neither decide nor write it down, and nobody else can help here.
+            self._drop_out(failure)
+            self._tell_failed(f"the metadata after offset {self._applier.offset} cannot be applied: {failure.message}")
+            return
         self._notify_leader()
         self._snapshotter.maybe_take()
 
     def _notify_leader(self) -> None:
         machine = self._machine
         assert machine is not None, "the quorum was started"
+        if self._applier.failure is not None:
+            return
         is_active = machine.is_active_leader and self._applier.offset >= machine.term_start_offset
         told = (machine.leader_id, machine.term, is_active)
         if told != self._told and (told[0] != self._told[0] or told[2] != self._told[2] or told[0] != NOBODY):
@@ -427,19 +435,22 @@ class Quorum(Commands):
 
     def _storage_failed(self, error: StorageFailure) -> None:
         """What was not synced is given up, and this member with it; it comes back as after a crash."""
-        if self._outage is not None or self._is_stopping:
-            return
-        logger.error("metadata cannot be written", reason=error.message)
+        if self._outage is None and not self._is_stopping:
+            logger.error("metadata cannot be written", reason=error.message)
+            self._drop_out(error)
+            asyncio.get_running_loop().call_later(RETRY_AFTER_FAILURE_S, self._come_back)
+
+    def _drop_out(self, error: BrokerError) -> None:
+        """Takes no part from now on."""
         self._outage = error
         self._changed.set()
         self._fail_proposals(error)
         self._fail_commands(error)
         self._told = (NOBODY, self.term, False)
         self._state_machine.leader_changed(NOBODY, self.term, is_active=False)
-        asyncio.get_running_loop().call_later(RETRY_AFTER_FAILURE_S, self._come_back)
 
     def _come_back(self) -> None:
-        if self._is_stopping or self._machine is None:
+        if self._is_stopping or self._machine is None or self._applier.failure is not None:
             return
         if self._syncer.is_running:
             asyncio.get_running_loop().call_later(RETRY_AFTER_FAILURE_S, self._come_back)

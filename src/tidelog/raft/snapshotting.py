@@ -82,7 +82,7 @@ class Snapshotter:
     def _is_wanted(self, end_offset: int) -> bool:
         machine = self._machine()
         newest = 0 if machine.snapshot is None else machine.snapshot.end_offset
-        return newest < end_offset <= machine.commit_offset
+        return self._applier.failure is None and newest < end_offset <= machine.commit_offset
 
     async def stop(self, *, is_open: bool) -> None:
         """Leaves a snapshot when there is a log and it pays; OSError or BrokerError when that fails."""
@@ -109,7 +109,11 @@ class Snapshotter:
             self._step(SnapshotRefused(snapshot))
             return
         self._store.install_snapshot(snapshot)
-        self._applier.load_snapshot(snapshot, records)
+        try:
+            self._applier.load_snapshot(snapshot, records)
+        except Exception as error:
+            self._applier.fail(error)
+            return
         logger.info("metadata snapshot installed", offset=snapshot.end_offset)
         assert content.members is not None, "the store has looked"
         self._step(SnapshotInstalled(snapshot, content.members))

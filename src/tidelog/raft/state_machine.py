@@ -9,7 +9,10 @@ from tidelog.protocol.message import Message
 
 
 class StateMachine(Protocol):
-    """Called on the event loop, one call after the other. Nothing here may raise or wait."""
+    """Called on the event loop, one call after the other. Nothing here may wait.
+
+    `apply` and `load_snapshot` raise when the records make no state: the member then takes part no more, for good.
+    """
 
     def apply(self, records: Sequence[Message], end_offset: int, term: int) -> None:
         """These records are committed. They are the records of one proposal, and `end_offset` is the offset after them;

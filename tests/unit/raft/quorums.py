@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from tidelog.metadata.framing import UnreadableMetadata
 from tidelog.protocol.generated.topic_record import TopicRecord
 from tidelog.protocol.message import Message
 from tidelog.raft.core.members import Member, MemberSet
@@ -22,9 +23,10 @@ CLUSTER_ID = "cluster-of-the-tests"
 
 
 class Names:
-    """A state machine: the names of the topics, in order."""
+    """A state machine: the names of the topics, in order. One name it may not understand."""
 
-    def __init__(self) -> None:
+    def __init__(self, refuses: str | None = None) -> None:
+        self.refuses = refuses
         self.names: list[str] = []
         self.end_offset = 0
         self.snapshots = 0
@@ -32,6 +34,8 @@ class Names:
 
     def apply(self, records: Sequence[Message], end_offset: int, term: int) -> None:
         assert end_offset > self.end_offset
+        if self.refuses is not None and any(name == self.refuses for name in _names(records)):
+            raise UnreadableMetadata(f"{self.refuses} is not understood")
         self.names += _names(records)
         self.end_offset = end_offset
 
@@ -57,8 +61,9 @@ def _names(records: Iterable[Message]) -> list[str]:
 
 
 class Node:
-    def __init__(self, quorum: Quorum, state: Names, settings: QuorumSettings) -> None:
+    def __init__(self, quorum: Quorum, state: Names, settings: QuorumSettings, failures: list[str]) -> None:
         self.quorum = quorum
+        self.failures = failures
         self.state = state
         self.settings = settings
 
@@ -97,6 +102,7 @@ class Cluster:
         directory_id: bytes | None = None,
         cluster_id: str = CLUSTER_ID,
         folder: str | None = None,
+        refuses: str | None = None,
     ) -> Node:
         timings = {"election_timeout_ms": 200, "heartbeat_interval_ms": 40}
         settings = QuorumSettings(
@@ -106,7 +112,8 @@ class Cluster:
             bootstrap=bootstrap,
             **{**timings, **self._settings},
         )
-        state = Names()
+        state = Names(refuses)
+        failures: list[str] = []
         quorum = Quorum(
             self.path / (folder or str(node_id)),
             settings,
@@ -114,9 +121,10 @@ class Cluster:
             transport=Link(self.nodes, node_id),
             wall_clock_ms=lambda: time.time_ns() // 1_000_000,
             monotonic_s=time.monotonic,
+            failed=failures.append,
         )
         await quorum.start()
-        node = self.nodes[node_id] = Node(quorum, state, settings)
+        node = self.nodes[node_id] = Node(quorum, state, settings, failures)
         return node
 
     async def stop(self, node_id: int) -> None:

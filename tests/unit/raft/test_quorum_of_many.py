@@ -214,3 +214,24 @@ def test_a_term_that_the_disk_refused_is_on_it_before_the_member_takes_part_agai
         await eventually(lambda: node.quorum._outage is None)
 
     run(tmp_path, test)
+
+
+def test_a_member_that_cannot_follow_drops_out_and_the_others_go_on(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        for node_id in (1, 2):
+            await cluster.start(node_id, any_of(1, 2))
+        lost = await cluster.start(3, NO_MEMBERS, refuses="strange")
+        await cluster.on_leader(lambda quorum: quorum.add_learner(Member(3, lost.settings.directory_id)))
+        await cluster.propose("first", "strange", "last")
+        await eventually(lambda: bool(lost.failures))
+        await cluster.propose("after")
+        for node_id in (1, 2):
+            await eventually(lambda state=cluster.nodes[node_id].state: "after" in state.names)
+        assert "strange is not understood" in lost.failures[0]
+        assert "strange" not in lost.state.names
+        assert "after" not in lost.state.names
+        assert not lost.quorum.is_leader
+        with pytest.raises(ConnectionError):
+            await lost.quorum.receive(b"")
+
+    run(tmp_path, test)

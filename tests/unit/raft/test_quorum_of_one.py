@@ -192,3 +192,31 @@ def test_a_stopped_quorum_takes_nothing(tmp_path: Path) -> None:
             await node.quorum.propose([topic("late")])
 
     run(tmp_path, test)
+
+
+def test_a_state_that_cannot_follow_is_never_written_down(tmp_path: Path) -> None:
+    names = [f"topic-{number}" for number in range(100)]
+
+    async def fail(cluster: Cluster) -> None:
+        node = await cluster.start(1, ONE, refuses="strange")
+        for name in names:
+            await node.quorum.propose([topic(name)])
+        end_offset = node.quorum.applied_offset
+        with pytest.raises(BrokerError, match="strange is not understood"):
+            await node.quorum.propose([topic("strange")])
+        with pytest.raises(BrokerError, match="strange is not understood"):
+            await node.quorum.propose([topic("too late")])
+        assert node.failures == [f"the metadata after offset {end_offset} cannot be applied: strange is not understood"]
+        assert not node.quorum.is_leader
+        assert node.state.leaders[-1] == (-1, 1, False)
+        await cluster.stop(1)
+        with pytest.raises(DirectoryRefused, match="strange is not understood"):
+            await cluster.start(1, ONE, refuses="strange")
+
+    async def go_on(cluster: Cluster) -> None:
+        node = await cluster.start(1, ONE)
+        assert node.state.names == [*names, "strange"]
+
+    run(tmp_path, fail)
+    assert not list(tmp_path.rglob("*.checkpoint")), "a snapshot of it would stand for what it lacks"
+    run(tmp_path, go_on)

@@ -215,7 +215,8 @@ def run_remove(args: argparse.Namespace) -> int:
 
     with connect_broker(args) as connection:
         state = read_state(connection)
-        _require_node(state, args.node)
+        if not state.knows(args.node):
+            _require_node(state, args.node)
         held = sum(args.node in replicas for replicas in state.placement().values())
         if held and not args.force:
             raise CommandError(

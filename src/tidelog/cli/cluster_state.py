@@ -74,6 +74,10 @@ class ClusterState:
             )
         return described
 
+    def knows(self, node_id: int) -> bool:
+        """As a broker, or only as a member of the quorum: a removal that was cut short leaves such."""
+        return node_id in self.brokers or self._role(node_id) != "-"
+
     def _role(self, node_id: int) -> str:
         if node_id == self.quorum.get("leader"):
             return "leader"

@@ -12,7 +12,7 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.json_body import decode_body, encode_body
 from tidelog.protocol.private_apis import JOIN_API_KEY, STATISTICS_API_KEY
-from tidelog.raft.core.members import Member
+from tidelog.raft.core.members import ANY_DIRECTORY, Member
 from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class ClusterMembership:
         self._heard: dict[int, Body] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self._allotted = 0
+        self._joining: dict[bytes, int] = {}
+        """Numbers of nodes that are being taken in, by their data directory."""
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Work for an answer that is given later; called off when the node stops."""
@@ -108,21 +110,29 @@ class ClusterMembership:
             wanted_id = body.get("node_id")
             node_id = -1 if wanted_id is None else int(wanted_id)
             is_new = bool(body["is_new"])
+            if len(directory_id) != len(ANY_DIRECTORY) or directory_id == ANY_DIRECTORY:
+                raise ValueError("a data directory has an id of 16 bytes")
         except (KeyError, ValueError, TypeError) as error:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"The request to join cannot be read: {error}") from None
         self.check_cluster_id(body.get("cluster_id"))
         image = self._runner.newest_image
         quorum = self._runner.quorum
+        if node_id < 0:
+            node_id = self._number_of(directory_id)
         member = None if node_id < 0 else quorum.members.find(node_id)
         if member is None or not member.is_same_node(node_id, directory_id):
             if node_id >= 0:
                 self._check_vacant(image, node_id, is_known=member is not None, is_new=is_new)
             else:
                 node_id = self._allot(image)
-            if member is not None:
-                # The same number with another disk: it has forgotten what it promised as a voter.
-                await quorum.remove_member(node_id)
-            await quorum.add_learner(Member(node_id, directory_id, host, port))
+            self._joining[directory_id] = node_id
+            try:
+                if member is not None:
+                    # The same number with another disk: it has forgotten what it promised as a voter.
+                    await quorum.remove_member(node_id)
+                await quorum.add_learner(Member(node_id, directory_id, host, port))
+            finally:
+                self._joining.pop(directory_id, None)
             logger.info("node joins", node=node_id, address=f"{host}:{port}")
         else:
             self._note_address(node_id, (host, port))
@@ -140,6 +150,13 @@ class ClusterMembership:
                 ErrorCode.BROKER_ID_NOT_REGISTERED,
                 f"node {node_id} was removed from the cluster; to join again it needs an empty data directory",
             )
+
+    def _number_of(self, directory_id: bytes) -> int:
+        """Of a node that was taken in already and did not hear of it; -1 for one that is new."""
+        for member in self._runner.quorum.members:
+            if member.directory_id == directory_id:
+                return member.node_id
+        return self._joining.get(directory_id, -1)
 
     def _allot(self, image: MetadataImage) -> int:
         """A number nobody has or had; two nodes that ask at once get two."""
@@ -160,9 +177,16 @@ class ClusterMembership:
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     async def unregister(self, node_id: int) -> None:
-        """Out of the cluster and out of its quorum: whoever it was is unknown from now on."""
+        """Out of the cluster and out of its quorum: whoever it was is unknown from now on.
+
+        These are two steps: what an attempt left half done, when the leader changed in between, the next one ends.
+        """
         quorum = self._runner.quorum
-        await self._service.unregister_broker(node_id)
+        try:
+            await self._service.unregister_broker(node_id)
+        except BrokerError as error:
+            if error.code != ErrorCode.BROKER_ID_NOT_REGISTERED or quorum.members.find(node_id) is None:
+                raise
         if quorum.members.find(node_id) is not None:
             await quorum.remove_member(node_id)
 

@@ -242,6 +242,35 @@ def test_a_node_that_joins_gets_a_number_of_its_own() -> None:
     with_world(use)
 
 
+def test_a_node_that_asks_twice_has_one_number() -> None:
+    """The answer to the first request may be lost; the two may also overlap."""
+
+    async def use(world: World) -> None:
+        members = membership(world.nodes[1])
+        answers = await asyncio.gather(*(members.take_in(join_request()) for _ in range(2)))
+        answers.append(await members.take_in(join_request()))
+        assert [answer["node_id"] for answer in answers] == [4, 4, 4]
+        assert [member.node_id for member in world.cluster.members.learners] == [4]
+
+    with_world(use)
+
+
+def test_a_removal_that_was_cut_short_can_be_finished() -> None:
+    async def use(world: World) -> None:
+        members = membership(world.nodes[1])
+        quorum = world.nodes[1].runner.quorum
+        await quorum.add_voter(Member(3))
+        # A leader that is replaced comes so far.
+        await world.nodes[1].unregister_broker(3)
+        await members.unregister(3)
+        assert quorum.members.find(3) is None
+        with pytest.raises(BrokerError) as refused:
+            await members.unregister(3)
+        assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+    with_world(use)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -249,6 +278,8 @@ def test_a_node_that_joins_gets_a_number_of_its_own() -> None:
         ({"node_id": 2}, "another node with id 2 is alive at 127.0.0.1:9092"),
         ({"node_id": 9, "is_new": False}, "node 9 was removed from the cluster"),
         ({"directory_id": "zz"}, "cannot be read"),
+        ({"directory_id": "00" * 16}, "a data directory has an id of 16 bytes"),
+        ({"directory_id": "ff"}, "a data directory has an id of 16 bytes"),
     ],
 )
 def test_who_may_not_join(given: dict[str, object], words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.raft.driver import (
     HEARTBEAT_MS,
     TIMEOUT_MS,
@@ -15,7 +16,7 @@ from tests.unit.raft.driver import (
 )
 
 from tidelog.raft.core.effects import HardState, Persist, Role, RoleChanged, Send
-from tidelog.raft.core.members import NO_MEMBERS
+from tidelog.raft.core.members import ANY_DIRECTORY, NO_MEMBERS
 from tidelog.raft.core.messages import (
     AppendResponse,
     EntryKind,
@@ -162,9 +163,10 @@ def test_a_sole_voter_that_leads_never_yields_to_a_stranger() -> None:
     assert (driver.machine.role, driver.machine.term) == (Role.LEADER, 1)
 
 
-def test_a_known_id_with_another_disk_is_a_stranger() -> None:
+@pytest.mark.parametrize("source_directory", [b"z" * 16, ANY_DIRECTORY])
+def test_a_known_id_with_another_disk_is_a_stranger(source_directory: bytes) -> None:
     driver = Driver()
-    [refusal] = replies(driver.receive(2, ask(1), source_directory=b"z" * 16))
+    [refusal] = replies(driver.receive(2, ask(1), source_directory=source_directory))
     assert isinstance(refusal, RefusalResponse)
     assert "another data directory" in refusal.reason
 

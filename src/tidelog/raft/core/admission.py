@@ -47,7 +47,7 @@ def receive(raft: RaftMachine, event: Receive) -> None:
             raft.outbox.tell(RefusedPeer(event.source_id, f"it refuses this node: {reason}"))
         case response:
             member = raft.members.find(event.source_id)
-            if member is None or not member.is_same_node(event.source_id, event.source_directory):
+            if member is None or not member.is_heard_from(event.source_directory):
                 return
             if response.term > raft.term:
                 raft.become_follower(response.term, NOBODY)
@@ -65,7 +65,7 @@ def _reason_to_refuse(raft: RaftMachine, event: Receive, request: Request) -> st
     if not raft.members:
         return ""
     member = raft.members.find(event.source_id)
-    if member is not None and member.is_same_node(event.source_id, event.source_directory):
+    if member is not None and member.is_heard_from(event.source_directory):
         return ""
     match request:
         case AppendRequest() | SnapshotRequest() if request.term >= raft.term:

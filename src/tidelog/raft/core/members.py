@@ -28,6 +28,10 @@ class Member(Value):
             self.directory_id == directory_id or ANY_DIRECTORY in (self.directory_id, directory_id)
         )
 
+    def is_heard_from(self, directory_id: bytes) -> bool:
+        """Whether a message from this directory is the member's own: nobody may leave out what it is known by."""
+        return self.directory_id in (directory_id, ANY_DIRECTORY)
+
 
 class MemberSet(Value):
     """One configuration of the quorum. A node id occurs once, as a voter or as a learner."""

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.partitions.small_cluster import TOPIC, TOPIC_ID, SmallBroker, SmallCluster, wait_for
@@ -32,7 +33,7 @@ from tidelog.storage.errors import StorageFailure
 from tidelog.storage.flushing import PendingFlush
 
 
-async def fetch(
+async def fetch_response(
     broker: SmallBroker,
     offset: int = 0,
     *,
@@ -41,9 +42,11 @@ async def fetch(
     replica_epoch: int = -1,
     rack: str = "",
     version: int = 17,
-) -> PartitionData:
-    response = await broker.client.call(
+    cluster_id: str | None = None,
+) -> FetchResponse:
+    return await broker.client.call(
         FetchRequest(
+            cluster_id=cluster_id,
             replica_state=ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch),
             max_bytes=1 << 20,
             rack_id=rack,
@@ -61,6 +64,11 @@ async def fetch(
         FetchResponse,
         version=version,
     )
+
+
+async def fetch(broker: SmallBroker, offset: int = 0, **given: Any) -> PartitionData:
+    response = await fetch_response(broker, offset, **given)
+    assert not response.error_code
     return response.responses[0].partitions[0]
 
 
@@ -369,8 +377,39 @@ async def test_only_the_leader_answers_replicas_and_questions_of_offsets(tmp_pat
 async def test_a_node_that_is_no_replica_is_refused(tmp_path: Path) -> None:
     async with SmallCluster(tmp_path) as cluster:
         await cluster.start()
-        refused = await fetch(cluster.leader, replica_id=9, replica_epoch=1)
+        cluster.brokers[4] = SmallBroker(cluster, 4)
+        await cluster.brokers[4].start()
+        refused = await fetch(cluster.leader, replica_id=4, replica_epoch=cluster.image.brokers[4].epoch)
         assert refused.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "words"),
+    [
+        ({"replica_id": 9, "replica_epoch": 1}, ErrorCode.BROKER_ID_NOT_REGISTERED, "no node 9 is registered"),
+        ({"replica_id": 2, "replica_epoch": 1 << 60}, ErrorCode.STALE_BROKER_EPOCH, "broker epoch 1152921504606846976"),
+        ({"replica_id": 2, "replica_epoch": -1}, ErrorCode.STALE_BROKER_EPOCH, "broker epoch -1"),
+        ({"replica_id": 2, "cluster_id": "other"}, ErrorCode.INCONSISTENT_CLUSTER_ID, "it is of cluster other"),
+    ],
+)
+async def test_who_fetches_in_the_name_of_a_replica_is_refused_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, given: dict[str, Any], expected: ErrorCode, words: str
+) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start()
+        leader = cluster.leader
+        for broker in cluster.brokers.values():
+            if broker is not leader:
+                await broker.replication.stop()
+        await leader.produce(b"a", acks=1)
+        before = leader.partition.high_watermark
+        caplog.clear()
+        response = await fetch_response(leader, 1, **{"replica_epoch": cluster.image.brokers[2].epoch, **given})
+        assert (response.error_code, response.responses) == (expected, [])
+        [line] = [record.getMessage() for record in caplog.records if "fetch is refused" in record.getMessage()]
+        assert words in line
+        assert leader.partition.high_watermark == before
+        assert leader.partition.leader.followers[2].broker_epoch < 1 << 60
 
 
 async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ from tidelog.partitions.reading import (
 from tidelog.partitions.replica_selection import preferred_read_replica
 from tidelog.protocol.hot_fetch import FetchRequest, decode_fetch, encode_fetch_response
 from tidelog.runtime.clock import monotonic_ms
+from tidelog.telemetry.logs import get_logger
+
+logger = get_logger("tidelog.replication")
 
 TOPIC_IDS_FROM_VERSION: Final = 13
 FOLLOWER_READS_FROM_VERSION: Final = 11
@@ -63,9 +66,12 @@ class _Fetch:
     )
 
     def __init__(self, context: RequestContext, request: FetchRequest) -> None:
-        """Raises BrokerError when the session the request names cannot be continued."""
+        """Raises BrokerError when the session the request names cannot be continued, or when it comes in the name of a
+        replica that it is not from."""
         self._context = context
         self._request = request
+        self._replica = _known_replica(context, request) if request.replica_id >= 0 else None
+        """None for a consumer."""
         self._uses_topic_ids = context.version >= TOPIC_IDS_FROM_VERSION
         self._max_bytes = min(request.max_bytes, context.services.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -74,8 +80,6 @@ class _Fetch:
         self._is_incremental = False
         self._targets = self._open_session(_targets_of(request))
         self._reply = PendingReply()
-        self._replica = FetchingReplica(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
-        """None for a consumer."""
         self._is_new = True
 
     def _open_session(self, asked: list[FetchTarget]) -> list[FetchTarget]:
@@ -259,6 +263,27 @@ class _Fetch:
         self._context.services.metrics.waiting_fetches -= 1
         self._reply.complete(parts)
         return True
+
+
+def _known_replica(context: RequestContext, request: FetchRequest) -> FetchingReplica:
+    """What a replica fetches counts as being on its disk: only the incarnation that is registered may say so."""
+    node_id, epoch = request.replica_id, request.replica_epoch
+    services = context.services
+    broker = services.metadata.image.brokers.get(node_id)
+    if request.cluster_id is not None and request.cluster_id != services.cluster_id:
+        error = BrokerError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID, f"it is of cluster {request.cluster_id}, this is {services.cluster_id}"
+        )
+    elif broker is None:
+        error = BrokerError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"no node {node_id} is registered")
+    elif broker.epoch != epoch:
+        error = BrokerError(
+            ErrorCode.STALE_BROKER_EPOCH, f"it comes with broker epoch {epoch}, registered is {broker.epoch}"
+        )
+    else:
+        return FetchingReplica(node_id, epoch)
+    logger.warning_limited("a replica's fetch is refused", node=node_id, peer=context.peer_host, reason=error.message)
+    raise error
 
 
 def _targets_of(request: FetchRequest) -> list[FetchTarget]:

@@ -171,6 +171,9 @@ class LeaderFetcher:
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
             ):
+                if not self._backoff_ms:
+                    reason = ErrorCode(response.error_code).message
+                    logger.warning("the leader refuses to be fetched from", leader=self._leader_id, reason=reason)
                 await self._rest()
             return
         self._backoff_ms = 0

@@ -177,11 +177,12 @@ def test_who_is_not_taken_in(cluster: Cluster, settings: dict[str, object], word
     assert "\n" not in str(refused.value)
 
 
-def test_a_node_cannot_join_itself(cluster: Cluster) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_node_cannot_join_itself(host: str) -> None:
     with Broker() as other:
         port = other.port
     with pytest.raises(NodeStartError, match="cannot join itself"):
-        Broker({"controller.quorum.bootstrap.servers": f"127.0.0.1:{port}"}, port=port).start()
+        Broker({"controller.quorum.bootstrap.servers": f"{host}:{port}"}, port=port).start()
 
 
 def test_the_cluster_goes_on_when_its_controller_stops() -> None:

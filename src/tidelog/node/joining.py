@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import socket
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -75,10 +76,16 @@ def contacts(config: BrokerConfig, voters: MemberSet) -> list[tuple[str, int]]:
     return given or [(member.host, member.port) for member in voters.voters]
 
 
-async def ask_to_join(config: BrokerConfig, own: Sequence[tuple[str, int]], where: Sequence[tuple[str, int]]) -> Joined:
-    """Asks the contacts in turn until one answers. `own` are the addresses other nodes reach this one by."""
+async def ask_to_join(
+    config: BrokerConfig,
+    own: Sequence[tuple[str, int]],
+    bound: Sequence[tuple[str, int]],
+    where: Sequence[tuple[str, int]],
+) -> Joined:
+    """Asks the contacts in turn until one answers. `own` are the addresses other nodes reach this one by, `bound` those
+    that it listens on."""
     for address in where:
-        if address in own:
+        if address in own or await _leads_here(address, bound):
             raise NodeStartError(
                 f"node cannot join itself: {address[0]}:{address[1]} is its own address; name another member"
             )
@@ -103,6 +110,35 @@ async def ask_to_join(config: BrokerConfig, own: Sequence[tuple[str, int]], wher
         return Joined(int(answered["node_id"]), str(answered["cluster_id"]), directory_id, members)
     except (KeyError, ValueError, TypeError) as error:
         raise NodeStartError(f"the answer to the request to join cannot be read: {error}") from None
+
+
+async def _leads_here(address: tuple[str, int], bound: Sequence[tuple[str, int]]) -> bool:
+    """Whether this node itself listens there, by whatever name."""
+    hosts = [host for host, port in bound if port == address[1]]
+    there = await _resolve(address[0]) if hosts else frozenset()
+    for host in hosts:
+        if there & await _resolve(host) or (host in ("0.0.0.0", "::") and any(map(_is_local, there))):
+            return True
+    return False
+
+
+async def _resolve(host: str) -> frozenset[str]:
+    """Nothing for a name that is not known: whoever connects will say so."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+    except OSError:
+        return frozenset()
+    return frozenset(str(address[0]) for *_, address in found)
+
+
+def _is_local(host: str) -> bool:
+    """Whether this machine has the address: one that it does not have cannot be bound."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError:
+            return False
+    return True
 
 
 async def _ask_in_turn(body: dict[str, Any], where: Sequence[tuple[str, int]]) -> dict[str, Any]:

@@ -209,7 +209,8 @@ class Node:
 
         await self._bind_listeners()
         own = [(endpoint.host, endpoint.port) for endpoint in self._endpoints()]
-        joined = await ask_to_join(self.config, own, where)
+        bound = [(listener.host, listener.port) for listener in self._listeners]
+        joined = await ask_to_join(self.config, own, bound, where)
         self.config = self.config.with_identity(joined.node_id, joined.cluster_id)
         return joined
 

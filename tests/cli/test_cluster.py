@@ -130,6 +130,10 @@ def _is_refused(address: str) -> bool:
     return False
 
 
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def read_ready(process: subprocess.Popen[bytes]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().decode()
@@ -154,11 +158,13 @@ def test_several_nodes_from_one_command(tmp_path: Path, arguments: tuple[str, ..
         nodes = command("cluster", "status", "--json").json["nodes"]
         assert {node["state"] for node in nodes} == {"alive"}
         # A node that dies is started again.
-        last = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[-1])
-        os.kill(last, signal.SIGKILL)
-        address = bootstrap.split(",")[-1]
-        until(lambda: _is_refused(address), "the node gone")
-        until(lambda: not _is_refused(address), "the node back")
+        before = children(process.pid)
+        os.kill(before[-1], signal.SIGKILL)
+        until(
+            lambda: len(children(process.pid)) == len(before) and before[-1] not in children(process.pid),
+            "another process in its place",
+        )
+        until(lambda: not _is_refused(bootstrap.split(",")[-1]), "the node back")
     finally:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=DEADLINE_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def running_cluster(cluster_data: Path) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def cluster(running_cluster: LocalCluster) -> LocalCluster:
-    """What a test that failed left dead is not to fail the next one."""
+    """What a test that failed left dead or stopped is not to fail the next one."""
     running_cluster.start_again(*running_cluster.ended)
+    for node_id in running_cluster.pids:
+        running_cluster.send_signal(node_id, signal.SIGCONT)
     return running_cluster

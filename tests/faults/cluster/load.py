@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidelog.cli.cluster_state import ClusterState, read_state
 from tidelog.cli.errors import CommandError
+from tidelog.cli.local_cluster import LocalCluster
 from tidelog.cli.wire import BrokerConnection
 from tidelog.protocol.generated.elect_leaders import ElectLeadersRequest
 
@@ -28,6 +29,12 @@ def create_topic(bootstrap: str, **configs: str) -> str:
     topic = NewTopic(name, PARTITIONS, 3, config={key.replace("_", "."): value for key, value in configs.items()})
     admin.create_topics([topic], operation_timeout=30, request_timeout=DEADLINE_S)[name].result(DEADLINE_S)
     return name
+
+
+def without(cluster: LocalCluster, node_id: int) -> str:
+    """The addresses of the other nodes: one that hung still shows the cluster as it knew it, until it hears more."""
+    addresses = zip(cluster.pids, cluster.bootstrap.split(","), strict=True)
+    return ",".join(address for other, address in addresses if other != node_id)
 
 
 def cluster_state(bootstrap: str) -> ClusterState | None:

@@ -88,7 +88,7 @@ def test_the_producer_and_the_consumer_of_kafkas_own_tools(
 ) -> None:
     """ProducerPerformance at a steady pace, its leader killed on the way: no record fails, none is there twice."""
     topic, victim, _ = begun(cluster)
-    count, results = 1500, list[ToolResult]()
+    count, results = 3000, list[ToolResult]()
     arguments = ("--bootstrap-server", cluster.bootstrap, "--topic", topic)
     load = ("--num-records", str(count), "--record-size", "100", "--throughput", "500")
     properties = ("--command-property", "acks=all", "enable.idempotence=true", "linger.ms=0")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 
-from tests.faults.cluster.load import Load, create_topic, is_whole, spread_leaders, wait_for
+from tests.faults.cluster.load import Load, create_topic, is_whole, spread_leaders, wait_for, without
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
-from tidelog.model.ids import TopicPartition
 
-GOES_ON_SECONDS_MAX = 30.0
-"""Far above the three seconds that hold on a machine with nothing else to do; the figure itself is printed."""
+GOES_ON_SECONDS_MAX = 3.0
+"""With the settings as they are by default."""
+ATTEMPTS_MAX = 4
+"""A machine with other things to do may be late now and then, but not every time."""
 
 
 def led_by(state: ClusterState, topic: str, node_id: int) -> list[int]:
@@ -48,41 +50,38 @@ def leader_that_is_not(state: ClusterState, topic: str, node_id: int) -> int:
     )
 
 
+def check_goes_on(
+    cluster: LocalCluster, load: Load, choose: Callable[[ClusterState], int], number: int = signal.SIGKILL
+) -> None:
+    """Whoever is chosen fails and comes back, until writes went on as soon as is promised."""
+    took_s: list[float] = []
+    while not took_s or min(took_s) > GOES_ON_SECONDS_MAX:
+        assert len(took_s) < ATTEMPTS_MAX, f"writes went on after {took_s} s"
+        state = spread_leaders(cluster.bootstrap, load.topic)
+        victim = choose(state)
+        took_s.append(fail(cluster, load, state, victim, number))
+        others = without(cluster, victim)
+        wait_for(others, lambda s, v=victim: bool(s.quorum) and s.controller_id != v, "a controller that is alive")
+        if number == signal.SIGKILL:
+            cluster.start_again(victim)
+        else:
+            wait_for(others, lambda s, v=victim: not led_by(s, load.topic, v), "other leaders")
+            cluster.send_signal(victim, signal.SIGCONT)
+        wait_for(others, is_whole, "a whole cluster again")
+
+
 def test_a_killed_leader_and_a_killed_controller_lose_nothing(cluster: LocalCluster) -> None:
-    load, state = begun(cluster)
-
-    victim = leader_that_is_not(state, load.topic, state.controller_id)
-    took_s = fail(cluster, load, state, victim, signal.SIGKILL)
-    print(f"leader killed: writes go on after {took_s:.2f} s")
-    assert took_s < GOES_ON_SECONDS_MAX
-
-    cluster.start_again(victim)
-    state = wait_for(cluster.bootstrap, is_whole, "a whole cluster again")
-    controller = state.controller_id
-    partitions = led_by(state, load.topic, controller)
-    since_s = time.monotonic()
-    cluster.send_signal(controller, signal.SIGKILL)
-    took_s = load.wait_for_writes(partitions or [0, 1, 2], since_s)
-    print(f"controller killed: writes go on after {took_s:.2f} s")
-    assert took_s < GOES_ON_SECONDS_MAX
-    state = wait_for(cluster.bootstrap, lambda s: bool(s.quorum) and s.controller_id != controller, "a controller")
-
-    cluster.start_again(controller)
-    wait_for(cluster.bootstrap, is_whole, "a whole cluster in the end")
+    load, _ = begun(cluster)
+    check_goes_on(cluster, load, lambda state: leader_that_is_not(state, load.topic, state.controller_id))
+    check_goes_on(cluster, load, lambda state: state.controller_id)
     load.stop()
     load.check(cluster.bootstrap)
 
 
 def test_a_leader_that_hangs_longer_than_its_session_comes_back_as_a_follower(cluster: LocalCluster) -> None:
-    load, state = begun(cluster)
-    victim = leader_that_is_not(state, load.topic, state.controller_id)
-    before = {TopicPartition(load.topic, partition) for partition in led_by(state, load.topic, victim)}
-    took_s = fail(cluster, load, state, victim, signal.SIGSTOP)
-    print(f"leader stopped: writes go on after {took_s:.2f} s")
-    assert took_s < GOES_ON_SECONDS_MAX
-    time.sleep(1)
-    cluster.send_signal(victim, signal.SIGCONT)
-    state = wait_for(cluster.bootstrap, is_whole, "a whole cluster again")
-    assert all(victim in state.partitions[partition].isr for partition in before)
+    load, _ = begun(cluster)
+    check_goes_on(
+        cluster, load, lambda state: leader_that_is_not(state, load.topic, state.controller_id), signal.SIGSTOP
+    )
     load.stop()
     load.check(cluster.bootstrap)

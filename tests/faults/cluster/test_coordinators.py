@@ -1,12 +1,14 @@
-"""Groups and transactions move with the leaders of their internal partitions when the node that held them is killed."""
+"""Groups and transactions move with the leaders of their internal partitions when the node that held them dies or
+hangs."""
 
 from __future__ import annotations
 
 import signal
 import time
 
+import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
-from tests.faults.cluster.load import DEADLINE_S, Load, create_topic, is_whole, wait_for
+from tests.faults.cluster.load import DEADLINE_S, Load, create_topic, is_whole, wait_for, without
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -31,7 +33,20 @@ def coordinator_of(bootstrap: str, key: str, kind: int) -> int:
         time.sleep(0.1)
 
 
-def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: LocalCluster) -> None:
+SIGNALS = pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+PATIENCE_MS = 3000
+"""How long a client waits for the answer of a node that hangs."""
+
+
+def revive(cluster: LocalCluster, victim: int, number: int) -> None:
+    if number == signal.SIGKILL:
+        cluster.start_again(victim)
+    else:
+        cluster.send_signal(victim, signal.SIGCONT)
+
+
+@SIGNALS
+def test_a_group_goes_on_when_its_coordinator_is_gone(cluster: LocalCluster, number: int) -> None:
     topic = create_topic(cluster.bootstrap)
     wait_for(cluster.bootstrap, is_whole, "a whole cluster")
     load = Load(cluster.bootstrap, topic)
@@ -44,6 +59,7 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: LocalCluster) -
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "session.timeout.ms": 10_000,
+            "socket.timeout.ms": PATIENCE_MS,
             "log_level": 0,
         }
     )
@@ -67,47 +83,49 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: LocalCluster) -
 
     read_until(100)
     victim = coordinator_of(cluster.bootstrap, group, GROUP)
-    cluster.send_signal(victim, signal.SIGKILL)
+    cluster.send_signal(victim, number)
     read_until(len(seen) + 200)
-    cluster.start_again(victim)
+    revive(cluster, victim, number)
     load.stop()
     acknowledged = set().union(*load.acknowledged.values())
     read_until(len(acknowledged))
     consumer.close()
     assert acknowledged <= set(seen)
-    wait_for(cluster.bootstrap, is_whole, "a whole cluster in the end")
+    wait_for(without(cluster, victim), is_whole, "a whole cluster in the end")
 
 
-def test_transactions_go_on_when_their_coordinator_is_killed(cluster: LocalCluster) -> None:
+@SIGNALS
+def test_transactions_go_on_when_their_coordinator_is_gone(cluster: LocalCluster, number: int) -> None:
     topic = create_topic(cluster.bootstrap)
     wait_for(cluster.bootstrap, is_whole, "a whole cluster")
     name = f"writer-{topic}"
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "log_level": 0})
+    settings = {"transactional.id": name, "socket.timeout.ms": PATIENCE_MS, "log_level": 0}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
     producer.init_transactions(DEADLINE_S)
     committed: list[int] = []
 
-    def write(number: int, *, commits: bool) -> None:
+    def write(value: int, *, commits: bool) -> None:
         producer.begin_transaction()
         for partition in range(3):
-            producer.produce(topic, str(number).encode(), partition=partition)
+            producer.produce(topic, str(value).encode(), partition=partition)
         _again(producer.commit_transaction if commits else producer.abort_transaction)
         if commits:
-            committed.append(number)
+            committed.append(value)
 
-    for number in range(10):
-        write(number, commits=number % 3 != 0)
+    for value in range(10):
+        write(value, commits=value % 3 != 0)
     victim = coordinator_of(cluster.bootstrap, name, TRANSACTION)
     producer.begin_transaction()
     for partition in range(3):
         producer.produce(topic, b"10", partition=partition)
     producer.flush(DEADLINE_S)
-    cluster.send_signal(victim, signal.SIGKILL)
+    cluster.send_signal(victim, number)
     _again(producer.commit_transaction)
     committed.append(10)
-    for number in range(11, 20):
-        write(number, commits=number % 3 != 0)
-    cluster.start_again(victim)
-    state: ClusterState = wait_for(cluster.bootstrap, is_whole, "a whole cluster in the end")
+    for value in range(11, 20):
+        write(value, commits=value % 3 != 0)
+    revive(cluster, victim, number)
+    state: ClusterState = wait_for(without(cluster, victim), is_whole, "a whole cluster in the end")
     assert state.leaderless == []
     assert sorted(_read_committed(cluster.bootstrap, topic, 3 * len(committed))) == sorted(committed * 3)
 

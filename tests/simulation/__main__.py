@@ -1,5 +1,5 @@
 """`python -m tests.simulation SEEDS`: many seeds of the quorum and of replication. SEEDS is a number, a range `1-500`,
-or several.
+one run as a failure names it (`repeating.py`), or several with commas.
 
 Each seed of the quorum is run as it was drawn and again in one of the storms.
 """
@@ -8,33 +8,55 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 from tests.simulation.raft_profiles import STORMS
 from tests.simulation.raft_run import SeedFailed, run_seed
+from tests.simulation.repeating import PROFILES, SYNCS
 from tests.simulation.replication_run import ReplicationSeedFailed, run_replication_seed
 
+Run = Callable[[], object]
 
-def parse_seeds(text: str) -> list[int]:
-    seeds: list[int] = []
+
+def parse_runs(text: str) -> list[Run]:
+    runs: list[Run] = []
     for part in text.split(","):
+        kind, *fields = part.split(":")
+        if fields:
+            runs.append(_parse_word(kind, *fields))
+            continue
         first, _, last = part.partition("-")
-        seeds += range(int(first), int(last or first) + 1)
-    return seeds
+        for seed in range(int(first), int(last or first) + 1):
+            runs += _all_kinds(seed)
+    return runs
+
+
+def _all_kinds(seed: int) -> list[Run]:
+    return [
+        lambda: run_seed(seed),
+        lambda: run_seed(seed, adjust=STORMS[seed % len(STORMS)]),
+        lambda: run_replication_seed(seed),
+    ]
+
+
+def _parse_word(kind: str, seed: str, variant: str, duration_ms: str) -> Run:
+    if kind == "raft":
+        return lambda: run_seed(int(seed), adjust=PROFILES[variant], duration_ms=float(duration_ms))
+    assert kind == "replication", f"no such simulation: {kind}"
+    return lambda: run_replication_seed(int(seed), syncs=SYNCS[variant], duration_ms=float(duration_ms))
 
 
 def main(arguments: list[str]) -> int:
-    failed: list[int] = []
+    failed = 0
     started_s = time.monotonic()
-    seeds = parse_seeds(arguments[0] if arguments else "1-100")
-    for seed in seeds:
+    runs = parse_runs(arguments[0] if arguments else "1-100")
+    for run in runs:
         try:
-            run_seed(seed)
-            run_seed(seed, adjust=STORMS[seed % len(STORMS)])
-            run_replication_seed(seed)
+            run()
         except (SeedFailed, ReplicationSeedFailed) as failure:
-            failed.append(seed)
+            failed += 1
             print(failure, flush=True)
-    print(f"{len(seeds)} seeds in {time.monotonic() - started_s:.0f} s, {len(failed)} failed: {failed}")
+    print(f"{len(runs)} runs in {time.monotonic() - started_s:.0f} s, {failed} failed")
     return 1 if failed else 0
 
 

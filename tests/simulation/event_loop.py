@@ -14,6 +14,8 @@ from typing import Any, cast
 from tests.simulation.disk import DiskFaults
 from tests.simulation.world import World
 
+from tidelog.storage.flushing import PendingFlush
+
 
 class SimulatedLoop:
     def __init__(self, world: World) -> None:
@@ -37,15 +39,19 @@ def running_loop(loop: SimulatedLoop) -> Iterator[None]:
 class SyncingThread(Executor):
     """Does one thing after the other, each some time after it was asked for; a crash of the node ends all of it."""
 
-    def __init__(self, world: World, faults: DiskFaults) -> None:
+    def __init__(self, world: World, faults: DiskFaults, begins: Callable[[PendingFlush], Callable[[], None]]) -> None:
+        """`begins` is told of every sync when it begins; what it returns is called when that is done."""
         self._world = world
         self._faults = faults
+        self._begins = begins
         self._free_ms = 0.0
         self._incarnation = 0
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         done: Future[Any] = Future()
         random, faults, incarnation = self._world.random, self._faults, self._incarnation
+        [sync] = arguments
+        done_on_disk = self._begins(sync.__self__)
         duration_ms = random.uniform(faults.sync_min_ms, faults.sync_max_ms)
         if random.random() < faults.stall:
             duration_ms *= 100
@@ -53,7 +59,9 @@ class SyncingThread(Executor):
 
         def finish() -> None:
             if incarnation == self._incarnation:
-                done.set_result(work(*arguments, **named))
+                result = work(*arguments, **named)
+                done_on_disk()
+                done.set_result(result)
 
         self._world.after(self._free_ms - self._world.now_ms, finish)
         return done

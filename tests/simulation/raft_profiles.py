@@ -64,6 +64,11 @@ class Profile:
         )
 
 
+def as_drawn(drawn: Profile) -> Profile:
+    """No storm."""
+    return drawn
+
+
 def crashes(drawn: Profile) -> Profile:
     """Members that crash at the worst moments, and a network that is slower than elections are patient."""
     return replace(

@@ -4,6 +4,7 @@ world's. What asyncio does in a node (`partitions/replication`) is done by messa
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from tidelog.partitions.reading import FetchingReplica, read_for_follower
 from tidelog.partitions.table import PartitionTable
 from tidelog.records.batch import iterate_headers
 from tidelog.records.record import iterate_records
+from tidelog.storage.flushing import PendingFlush
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.metrics import NodeMetrics
 
@@ -58,6 +60,14 @@ class Mutations:
     """The leader waits no longer for a replica that lags, without the controller having put it out."""
     skips_syncs: bool = False
     """With `tidelog.flush=ack` a follower fetches on, and so says that it has its log, and nothing is ever synced."""
+    trusts_old_syncs: bool = False
+    """A sync that ends after the log was cut counts for what was written there since."""
+    forgets_producers: bool = False
+    """A new leader does not know what producers have written."""
+    tells_too_soon: bool = False
+    """A new leader tells consumers where what is committed ends before it knows."""
+    writes_old_epochs: bool = False
+    """A leader marks some of its batches with the first epoch there was."""
 
 
 class FetchAnswer(NamedTuple):
@@ -86,6 +96,13 @@ class _CommitWait:
         return True
 
 
+@dataclass(slots=True, eq=False)
+class _Sync:
+    index: int
+    end_offset: int
+    """Below it everything will be on the disk."""
+
+
 class SimulatedBroker:
     def __init__(self, cluster: ReplicationCluster, node_id: int, path: Path, mutations: Mutations) -> None:
         self.node_id = node_id
@@ -95,15 +112,17 @@ class SimulatedBroker:
         self._cluster = cluster
         self._world = cluster.world
         self._path = path
-        self._disk = SyncingThread(cluster.world, cluster.disk_faults)
+        self._disk = SyncingThread(cluster.world, cluster.disk_faults, self._sync_begins)
         self._mutations = mutations
         self._clock = DriftingClock(self._world, 0.05)
         self._incarnation = 0
         self._disks = 0
         """How many it has had; each has an id of its own."""
         self._synced: dict[int, int] = {}
-        """What the disk has of each log since the last start, whatever the node remembers of its syncs: what was there
-        after a loss of power was on the disk."""
+        """What the disk has of each log, whatever the node makes of its syncs: what was there after a loss of power was
+        on the disk."""
+        self._syncing: list[_Sync] = []
+        """Under way."""
         self._applied = 0
         """Up to which image of the controller's history this node has come."""
         self._fetching: dict[int, float] = {}
@@ -130,7 +149,7 @@ class SimulatedBroker:
         if self.table is not None:
             for partition in self.table:
                 log = partition.log
-                synced = max(log.recovery_point, self._synced.get(partition.index, 0))
+                synced = self._synced.get(partition.index, 0)
                 if loses_unsynced:
                     is_kept = self._cluster.syncs and not self._mutations.skips_syncs
                     kept = max(log.log_start_offset, synced if is_kept else 0)
@@ -139,6 +158,7 @@ class SimulatedBroker:
                 self._synced[partition.index] = synced
             self._directory.close(clean=False)
         self._disk.lose_all()
+        self._syncing.clear()
         self.table = None
         self.epoch = -1
         self._fetching.clear()
@@ -230,10 +250,36 @@ class SimulatedBroker:
         self._directory.write_checkpoints(self.table.high_watermarks())
         self._after(LAG_MAX_MS / 2, self._watch)
 
+    def _sync_begins(self, flush: PendingFlush) -> Callable[[], None]:
+        """What is below the end of the log now is on the disk when it is done, unless it is cut before."""
+        if not flush.files:
+            return lambda: None
+        directory = os.path.dirname(os.readlink(f"/proc/self/fd/{flush.files[0].fd}"))
+        sync = _Sync(int(directory.rpartition("-")[2]), flush.end_offset)
+        asked_offset = flush.end_offset
+        self._syncing.append(sync)
+
+        def done() -> None:
+            self._syncing.remove(sync)
+            self._synced[sync.index] = max(self._synced.get(sync.index, 0), sync.end_offset)
+            partition = self.partition(sync.index)
+            if self._mutations.trusts_old_syncs and partition is not None:
+                flush.end_offset = min(asked_offset, partition.log.log_end_offset)
+
+        return done
+
+    def _cut(self, index: int, end_offset: int) -> None:
+        self._synced[index] = min(self._synced.get(index, 0), end_offset)
+        for sync in self._syncing:
+            if sync.index == index:
+                sync.end_offset = min(sync.end_offset, end_offset)
+
     # -- ReplicaShell --------------------------------------------------------------------------------------------------
 
     def role_changed(self, partition: Partition) -> None:
         self._world.note(f"node {self.node_id}", f"{partition} epoch {partition.leader_epoch} {type(partition.role)}")
+        if self._mutations.forgets_producers and partition.is_leader:
+            partition.log.producer_state.clear()
         if isinstance(partition.role, FollowerState) and partition.index not in self._fetching:
             self._fetching[partition.index] = 0.0
             self._after(FETCH_PAUSE_MS, lambda _: self._fetch(partition.index))
@@ -356,8 +402,7 @@ class SimulatedBroker:
                 partition.append_fetched(answer.records, role, answer.high_watermark, answer.log_start_offset)
         except BrokerError as error:
             self._world.note(f"node {self.node_id}", f"{partition} cannot go on: {error.message}")
-        log_end = partition.log.log_end_offset
-        self._synced[partition.index] = min(self._synced.get(partition.index, 0), log_end)
+        self._cut(partition.index, partition.log.log_end_offset)
 
     # -- clients -------------------------------------------------------------------------------------------------------
 
@@ -366,11 +411,16 @@ class SimulatedBroker:
         partition = self.partition(index)
         if partition is None:
             return
+        role, leader_epoch = partition.role, partition.leader_epoch
+        if self._mutations.writes_old_epochs and self._world.random.random() < 0.5:
+            role.leader_epoch = 0
         try:
             result = partition.append(batch, acks=-1, api_version=11, now_ms=NOW_MS + self._clock.now_ms)
         except BrokerError as error:
             reply(error.code, -1)
             return
+        finally:
+            role.leader_epoch = leader_epoch
         if partition.high_watermark > result.last_offset or self._mutations.acknowledges_early:
             reply(0, result.base_offset)
         else:
@@ -381,7 +431,9 @@ class SimulatedBroker:
     def tell_high_watermark(self, index: int) -> None:
         """What ListOffsets would answer."""
         partition = self.partition(index)
-        if partition is not None and partition.is_leader and partition.leader.knows_high_watermark:
+        if partition is None or not partition.is_leader:
+            return
+        if partition.leader.knows_high_watermark or self._mutations.tells_too_soon:
             self._world.observe(ReaderTold(index, partition.leader_epoch, partition.high_watermark))
 
     # -- looking -------------------------------------------------------------------------------------------------------

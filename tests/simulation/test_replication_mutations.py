@@ -1,8 +1,14 @@
-"""Each rule of replication, broken on purpose, is missed by a checker within a few seeds."""
+"""Each rule of replication, broken on purpose, is missed within a few seeds by the checker that is there for it,
+alone."""
 
 from __future__ import annotations
 
 import pytest
+from tests.simulation.checkers.acknowledged_records import AcknowledgedRecordsStay
+from tests.simulation.checkers.epochs_monotonic import EpochsGrow
+from tests.simulation.checkers.no_duplicates import NoRecordTwice
+from tests.simulation.checkers.one_value_per_offset import OneValuePerOffset
+from tests.simulation.checkers.watermark_monotonic import WatermarkNeverMovesBack
 from tests.simulation.replication_broker import Mutations
 from tests.simulation.replication_run import ReplicationSeedFailed, run_replication_seed
 from tests.simulation.world import Violation
@@ -13,29 +19,41 @@ SEEDS_MAX = 30
 
 
 @pytest.mark.parametrize(
-    "mutations",
+    ("mutations", "checker"),
     [
-        Mutations(acknowledges_early=True),
-        Mutations(skips_truncation=True),
-        Mutations(counts_any_two=True),
-        Mutations(shrinks_alone=True),
+        (Mutations(acknowledges_early=True), OneValuePerOffset),
+        (Mutations(skips_truncation=True), OneValuePerOffset),
+        (Mutations(counts_any_two=True), WatermarkNeverMovesBack),
+        (Mutations(shrinks_alone=True), OneValuePerOffset),
+        (Mutations(forgets_producers=True), NoRecordTwice),
+        (Mutations(tells_too_soon=True), WatermarkNeverMovesBack),
+        (Mutations(writes_old_epochs=True), EpochsGrow),
     ],
-    ids=["acks=all answered early", "truncation skipped", "fenced replicas counted", "in-sync set shrunk alone"],
+    ids=[
+        "acks=all answered early",
+        "truncation skipped",
+        "fenced replicas counted",
+        "in-sync set shrunk alone",
+        "producers forgotten",
+        "high watermark told too soon",
+        "old epochs written",
+    ],
 )
-def test_a_broken_rule_is_noticed(mutations: Mutations) -> None:
-    check_is_noticed(mutations)
+def test_a_broken_rule_is_noticed(mutations: Mutations, checker: type) -> None:
+    check_is_noticed(mutations, checker)
 
 
 def test_acknowledgements_without_a_sync_are_noticed() -> None:
-    check_is_noticed(Mutations(skips_syncs=True), syncs=True)
+    check_is_noticed(Mutations(skips_syncs=True), AcknowledgedRecordsStay, syncs=True)
 
 
-def check_is_noticed(mutations: Mutations, *, syncs: bool | None = None) -> None:
+def check_is_noticed(mutations: Mutations, checker: type, *, syncs: bool | None = None) -> None:
     for seed in range(FIRST_SEED, FIRST_SEED + SEEDS_MAX):
         try:
-            run_replication_seed(seed, mutations=mutations, syncs=syncs)
+            run_replication_seed(seed, mutations=mutations, syncs=syncs, checkers=[checker])
         except ReplicationSeedFailed as failure:
             if not isinstance(failure.__cause__, Violation):
                 raise
-            return
-    pytest.fail(f"{mutations} went unnoticed in {SEEDS_MAX} seeds")
+            if failure.__cause__.checker is checker:
+                return
+    pytest.fail(f"{checker.__name__} does not notice {mutations} in {SEEDS_MAX} seeds")

@@ -18,6 +18,9 @@ TRACE_LINES_MAX = 4000
 class Violation(AssertionError):
     """An invariant does not hold. The text says which and how."""
 
+    checker: type | None = None
+    """Who noticed; None for what is no checker's business, as a cluster that does not come to rest."""
+
 
 class Checker(Protocol):
     def observe(self, observation: object) -> None:
@@ -60,7 +63,11 @@ class World:
 
     def observe(self, observation: object) -> None:
         for checker in self.checkers:
-            checker.observe(observation)
+            try:
+                checker.observe(observation)
+            except Violation as violation:
+                violation.checker = type(checker)
+                raise
 
     def story(self) -> str:
         """The last things that happened, for the report of a failure."""

@@ -60,8 +60,6 @@ class Mutations:
     """The leader waits no longer for a replica that lags, without the controller having put it out."""
     skips_syncs: bool = False
     """With `tidelog.flush=ack` a follower fetches on, and so says that it has its log, and nothing is ever synced."""
-    trusts_old_syncs: bool = False
-    """A sync that ends after the log was cut counts for what was written there since."""
     forgets_producers: bool = False
     """A new leader does not know what producers have written."""
     tells_too_soon: bool = False
@@ -256,15 +254,11 @@ class SimulatedBroker:
             return lambda: None
         directory = os.path.dirname(os.readlink(f"/proc/self/fd/{flush.files[0].fd}"))
         sync = _Sync(int(directory.rpartition("-")[2]), flush.end_offset)
-        asked_offset = flush.end_offset
         self._syncing.append(sync)
 
         def done() -> None:
             self._syncing.remove(sync)
             self._synced[sync.index] = max(self._synced.get(sync.index, 0), sync.end_offset)
-            partition = self.partition(sync.index)
-            if self._mutations.trusts_old_syncs and partition is not None:
-                flush.end_offset = min(asked_offset, partition.log.log_end_offset)
 
         return done
 

@@ -214,13 +214,14 @@ class PartitionTable:
         log = self._open_log(topic, index, config)
         checkpointed = self._directory.high_watermarks.get(log.topic_partition, log.log_start_offset)
         high_watermark = min(max(checkpointed, log.log_start_offset), log.log_end_offset)
+        # What a restart finds in the log survived it: the node counts as holding all of it, unless all means synced.
+        local_end = log.recovery_point if config.tidelog_flush == "ack" else log.log_end_offset
         by_index[index] = partition = Partition(
             topic=topic.name,
             index=index,
             topic_id=topic.topic_id,
             log=log,
-            # What a restart finds in the log survived it: the node counts as holding all of it.
-            role=self._new_role(state, log, high_watermark, config, None),
+            role=self._new_role(state, log, high_watermark, config, local_end),
             config=config,
             metrics=self._metrics.topic(topic.name),
             executor=self._flush_executor,
@@ -250,7 +251,7 @@ class PartitionTable:
             self._replication.role_changed(partition)
 
     def _new_role(
-        self, state: PartitionState, log: Log, high_watermark: int, config: TopicConfig, local_end: int | None
+        self, state: PartitionState, log: Log, high_watermark: int, config: TopicConfig, local_end: int
     ) -> ReplicaState:
         if state.leader != self._node_id:
             return FollowerState(

@@ -305,6 +305,29 @@ async def test_the_others_do_not_wait_for_a_partition_that_is_not_synced_any_mor
             gate.opened.set()
 
 
+async def test_what_a_restart_finds_is_synced_before_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the page cache, and a producer that asks again is told that it has been there all along."""
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start(1, tidelog_flush="ack")
+        broker = cluster.leader
+        assert (await broker.produce(b"a"))[0] == 0
+        gate = GatedSync(monkeypatch, broker.path / f"{TOPIC}-0")
+        assert (await broker.produce(b"b", acks=1))[0] == 0
+        gate.failure = StorageFailure("the node dies meanwhile")
+        gate.opened.set()
+        await wait_for(lambda: broker.partition.failure is not None, "an end of the sync")
+        await broker.stop(clean=False)
+        gate.failure = None
+        gate.opened.clear()
+        try:
+            await broker.start()
+            assert broker.partition.log.log_end_offset == 2
+            assert broker.partition.high_watermark < 2
+        finally:
+            gate.opened.set()
+        await wait_for(lambda: broker.partition.high_watermark == 2, "the sync")
+
+
 async def test_a_follower_that_began_again_at_the_leaders_start_goes_on_with_flush_before_ack(tmp_path: Path) -> None:
     async with SmallCluster(tmp_path) as cluster:
         await cluster.start(tidelog_flush="ack")

@@ -76,30 +76,28 @@ class Applier:
         self._commit_offset = max(self._commit_offset, commit_offset)
         if self._task is None and self.failure is None:
             self._apply_chunk()
-            if self.offset < self._readable_offset and self.failure is None:
+            if self.offset < self._commit_offset and self.failure is None:
                 self._task = asyncio.ensure_future(self._apply_all())
 
     async def _apply_all(self) -> None:
         try:
-            while self.offset < self._readable_offset and self.failure is None:
+            while self.offset < self._commit_offset and self.failure is None:
                 await asyncio.sleep(0)
                 self._apply_chunk()
         finally:
             self._task = None
 
-    @property
-    def _readable_offset(self) -> int:
-        """How far what is committed is here: a disk that failed may have taken the end, which will come again."""
-        return min(self._commit_offset, self._store.log.log_end_offset) if self._store.is_open else 0
+    def forget_commits(self) -> None:
+        """The end of the log is about to go, as after a crash: what of it was committed is said and sent again."""
+        self._commit_offset = self.offset
 
     def _apply_chunk(self) -> None:
-        end = self._readable_offset
         try:
             applied_bytes = 0
-            while self.offset < end and applied_bytes < CHUNK_BYTES:
+            while self.offset < self._commit_offset and applied_bytes < CHUNK_BYTES:
                 proposal = self.proposals.get(self.offset)
                 if proposal is None:
-                    applied_bytes += self._apply_from_log(end)
+                    applied_bytes += self._apply_from_log()
                 else:
                     self._apply_proposal(proposal)
         except Exception as error:
@@ -125,10 +123,10 @@ class Applier:
         if not proposal.done.done():
             proposal.done.set_result(proposal.end_offset)
 
-    def _apply_from_log(self, end: int) -> int:
+    def _apply_from_log(self) -> int:
         size = 0
-        for header, data in self._store.read_batches(self.offset, end, CHUNK_BYTES):
-            if header.next_offset > end or header.base_offset in self.proposals:
+        for header, data in self._store.read_batches(self.offset, self._commit_offset, CHUNK_BYTES):
+            if header.next_offset > self._commit_offset or header.base_offset in self.proposals:
                 break
             records = [decode_metadata_record(value) for value in decode_metadata_batch(data)]
             if records:

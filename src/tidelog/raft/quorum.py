@@ -457,6 +457,7 @@ class Quorum(Commands):
             return
         machine = self._machine
         remembered = HardState(machine.term, machine.voted_for, machine.voted_directory)
+        self._applier.forget_commits()
         try:
             self._store.forget_unsynced()
             self._load(remembered)

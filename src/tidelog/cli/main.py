@@ -26,7 +26,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "consume": ("tidelog.cli.consume", "read records of a topic"),
     "groups": ("tidelog.cli.groups", "list, describe, reset and delete consumer groups"),
     "transactions": ("tidelog.cli.transactions", "list, describe and abort transactions"),
-    "configs": ("tidelog.cli.configs", "show and change settings of topics and brokers at run time"),
+    "configs": ("tidelog.cli.configs", "show and change settings of topics, brokers and groups at run time"),
     "config": ("tidelog.cli.config", "explain the settings of a node and of topics"),
     "log": ("tidelog.cli.log", "dump and verify log segments offline"),
     "bench": ("tidelog.cli.bench", "measure a broker: throughput and latency"),

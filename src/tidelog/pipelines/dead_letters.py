@@ -8,9 +8,9 @@ partition and offset in the headers tell a copy from a second record.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines.broker import client_settings
+from tidelog.pipelines.broker import LARGE_RECORDS, client_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -59,12 +59,16 @@ def divert(
         value.cast("binary").alias("value"),
         _headers(df, reason).alias("headers"),
     )
-    settings = client_settings(bootstrap, {"enable.idempotence": "true", **(options or {})})
     # Not deterministic, so that Spark neither runs it twice nor moves it behind a filter that would hide bad records.
-    sender = letter_sender(topic, settings)
+    sender = letter_sender(topic, letter_settings(bootstrap, options))
     sender.__name__ = SENDER
     send = F.arrow_udf(sender, "boolean").asNondeterministic()
     return df.withColumn(_KEPT, send(F.when(reason.isNotNull(), letter))).where(_KEPT).drop(_KEPT)
+
+
+def letter_settings(bootstrap: str, options: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """librdkafka settings of the producers."""
+    return client_settings(bootstrap, {"enable.idempotence": "true", **LARGE_RECORDS, **(options or {})})
 
 
 def _headers(df: DataFrame, reason: Column) -> Column:

@@ -79,7 +79,7 @@ class _Lane:
         shared = {
             name: value
             for name, value in target.settings.items()
-            if name.startswith(("bootstrap.", "security.", "sasl.", "ssl.", "client.", "log_level"))
+            if name.startswith(("bootstrap.", "security.", "sasl.", "ssl.", "enable.ssl.", "client.", "log_level"))
         }
         # Never subscribes: it reads the marker and lends its group. Read uncommitted, the marker may be one that is
         # being taken back.

@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines import sink_state
-from tidelog.pipelines.broker import client_settings, partition_counts
+from tidelog.pipelines.broker import (
+    LARGE_RECORDS,
+    client_settings,
+    connector_options,
+    librdkafka_options,
+    partition_counts,
+)
 from tidelog.pipelines.checkpoint import Files
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.record_columns import (
@@ -166,8 +172,9 @@ def write_topic(
     if df.isStreaming and checkpoint is None:
         raise PipelineError(f"a stream into topic {topic} needs checkpoint=, a directory that outlives the query")
     if delivery == "at-least-once":
-        plain = _plain_records(df, shape, partitioner, topic, bootstrap)
-        connector = {"kafka.bootstrap.servers": bootstrap, "topic": topic, **(options or {})}
+        partitions = partition_counts(bootstrap, [topic], librdkafka_options(options))[topic]
+        plain = _plain_records(df, shape, partitioner, partitions)
+        connector = {"kafka.bootstrap.servers": bootstrap, "topic": topic, **connector_options(options)}
         if not df.isStreaming:
             plain.write.format("kafka").options(**connector).save()
             return TopicWrite(topic=topic, rows=None)
@@ -203,6 +210,7 @@ def producer_settings(bootstrap: str, options: Mapping[str, str] | None = None) 
             "reconnect.backoff.ms": "20",
             "queue.buffering.max.messages": "200000",
             "queue.buffering.max.kbytes": "262144",
+            **LARGE_RECORDS,
             # Otherwise librdkafka forgets its brokers when none answers, but not who coordinates a group, and waits
             # for that one without end when the batch marker is sent (librdkafka issues 5511 and 5456).
             "metadata.recovery.strategy": "none",
@@ -281,7 +289,7 @@ def _by_source(df: DataFrame, shape: RecordShape, partitions: int) -> bool:
     return lanes <= few and lanes * partitions <= SOURCE_MARKERS_MAX
 
 
-def _plain_records(df: DataFrame, shape: RecordShape, partitioner: str, topic: str, bootstrap: str) -> DataFrame:
+def _plain_records(df: DataFrame, shape: RecordShape, partitioner: str, partitions: int) -> DataFrame:
     """What Spark's own sink takes; its producer's partitioner is murmur2."""
     if shape.timestamp is not None:
         raise PipelineError("timestamp= needs delivery='exactly-once': Spark's own sink cannot set it")
@@ -289,7 +297,6 @@ def _plain_records(df: DataFrame, shape: RecordShape, partitioner: str, topic: s
     headers = headers_column(df, shape)
     if headers is not None:
         columns.append(headers.alias("headers"))
-    partitions = partition_counts(bootstrap, [topic])[topic]
     if shape.partition is not None or partitioner != "murmur2":
         columns.append(partition_column(df, shape, partitioner, partitions).alias("partition"))
     return df.select(*columns)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines import formats
-from tidelog.pipelines.broker import ensure_topic, librdkafka_options, partition_counts
+from tidelog.pipelines.broker import connector_options, ensure_topic, librdkafka_options, partition_counts
 from tidelog.pipelines.dead_letters import divert
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.formats import Decoded
@@ -71,7 +71,8 @@ def read_topic(
     there) or, with on_bad="fail", stops the query with its topic, partition and offset; on_bad="skip" leaves it out,
     for a query beside one that sends it. Records that retention or a deleted topic took away before they were read
     stop the query unless `fail_on_data_loss` is False. `start` counts for a new query only: a checkpoint knows
-    better. `end` is for batch reads. `options` are the connector's own (`kafka.*` for client settings).
+    better. `end` is for batch reads. `options` are the connector's own (`kafka.*` for client settings; those of TLS
+    and SASL by the Java client's names or librdkafka's).
     """
     topics = [topic] if isinstance(topic, str) else list(topic)
     _check_arguments(topics, key=key, value=value, on_bad=on_bad)
@@ -85,7 +86,7 @@ def read_topic(
         "kafka.isolation.level": "read_committed",
         "failOnDataLoss": str(fail_on_data_loss).lower(),
         **({"maxOffsetsPerTrigger": str(max_offsets_per_trigger)} if max_offsets_per_trigger else {}),
-        **(options or {}),
+        **connector_options(options),
     }
     encoding = _Encoding(format=value, schema=schema, message=message, registry=registry)
     if value == "json" and schema is None:

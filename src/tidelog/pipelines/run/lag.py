@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tidelog.pipelines.client_dialects import librdkafka_settings
 from tidelog.pipelines.run.progress import QueryStatus
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class LagProbe:
         from confluent_kafka import Consumer
 
         settings: dict[str, Any] = {
-            **client,
+            **librdkafka_settings(client),
             "bootstrap.servers": bootstrap,
             "group.id": "tidelog-pipeline-lag",
             "enable.auto.commit": False,

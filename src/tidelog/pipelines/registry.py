@@ -8,10 +8,12 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.errors import PipelineError, Unreachable
 
 ANSWER_TIMEOUT_S = 15.0
 ANSWER_BYTES_MAX = 16 << 20
+_OVERLOADED = (429, 500, 502, 503, 504)
+"""Answers of a registry, or of what stands before it, that are about the moment and not about the question."""
 
 
 def subject_schemas(registry: str, subject: str) -> dict[int, str]:
@@ -39,6 +41,12 @@ def _get(registry: str, path: str, subject: str) -> Any:
     except urllib.error.HTTPError as error:
         if error.code == 404:
             raise PipelineError(f"the schema registry at {registry} has no subject {subject}") from None
+        if error.code in _OVERLOADED:
+            raise Unreachable(
+                f"the schema registry at {registry} cannot be read", f"it answered {error.code}"
+            ) from None
         raise PipelineError(f"the schema registry at {registry} answered {error.code} to {path}") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise Unreachable(f"the schema registry at {registry} cannot be read", str(error)) from None
+    except ValueError as error:
         raise PipelineError(f"the schema registry at {registry} cannot be read: {error}") from None

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.pipelines.errors import PipelineError
-from tidelog.pipelines.run.explain import RULE_MARK, explain_query_failure, first_line, is_reachable
+from tidelog.pipelines.errors import PipelineError, Unreachable
+from tidelog.pipelines.registry import subject_schemas
+from tidelog.pipelines.run.explain import (
+    RULE_MARK,
+    explain_frame_error,
+    explain_query_failure,
+    first_line,
+    is_reachable,
+)
 from tidelog.pipelines.spec.model import Pipeline
 from tidelog.pipelines.spec.read import read_pipeline
 
@@ -57,6 +64,33 @@ def test_what_we_raise_ourselves_is_final(pipeline: Pipeline) -> None:
         pipeline, pipeline.sinks["s"], PipelineError("topic u has other partitions"), NOBODY
     )
     assert (failure.kind, failure.text.partition(": sink s: ")[2]) == ("fatal", "topic u has other partitions")
+
+
+def test_who_is_away_is_waited_for(pipeline: Pipeline) -> None:
+    """Also when it shows while the frames of a query that starts again are built."""
+    sink = pipeline.sinks["s"]
+    registry = Unreachable("the schema registry at http://r cannot be read", "Connection reset")
+    for error in (registry, explain_frame_error(pipeline, pipeline.sources["a"], registry)):
+        if error is not registry:
+            error.__cause__ = registry
+        failure = explain_query_failure(pipeline, sink, error, NOBODY)
+        assert failure.kind == "unreachable"
+        assert failure.text.endswith("sink s: the schema registry at http://r cannot be read; nothing was lost, "
+                                     "reading goes on when it is back")  # fmt: skip
+    with pytest.raises(Unreachable) as caught:
+        subject_schemas(f"http://{NOBODY}", "t-value")
+    assert explain_query_failure(pipeline, sink, caught.value, NOBODY).kind == "unreachable"
+
+
+def test_what_we_raise_while_a_batch_is_written_is_final_too(pipeline: Pipeline) -> None:
+    """It comes back as a text in an error of Spark's."""
+    text = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: Traceback (most recent call last):\n"
+        '  File "topic_sink.py", line 96, in _source_lanes\n    raise PipelineError(\n'
+        "tidelog.pipelines.errors.PipelineError: batch 3 was planned otherwise\n\n SQLSTATE: XXKST"
+    )
+    failure = explain_query_failure(pipeline, pipeline.sinks["s"], RuntimeError(text), NOBODY)
+    assert (failure.kind, failure.text.partition(": sink s: ")[2]) == ("fatal", "batch 3 was planned otherwise")
 
 
 def test_first_line_leaves_decoration_out() -> None:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.errors import PipelineError, Unreachable
 from tidelog.pipelines.run.restarts import Failure
 from tidelog.pipelines.spec.graph import upstream
 from tidelog.pipelines.spec.model import FilesSource, Pipeline, Relation, Sink, SqlStep, TopicSink, TopicSource
@@ -117,6 +117,8 @@ _AWAY = re.compile(
 )
 _DISK = re.compile(r"(No space left on device|ENOSPC|Disk quota exceeded)")
 _STATE = re.compile(r"\[((?:STATE_STORE|STREAMING_STATEFUL|STATE_SCHEMA|INVALID_STREAMING)\w*(?:\.\w+)*)\]([^\n]*)")
+_OURS = re.compile(r"^tidelog\.pipelines\.errors\.(?:PipelineError|MissingRequirement): ([^\n]+)", re.MULTILINE)
+"""How an error that was raised while a batch was written comes out of Spark: as the last line of a stack in a text."""
 _PARSE = re.compile(r"(bad record in topic [^\n]*)")
 
 
@@ -129,11 +131,15 @@ def explain_query_failure(pipeline: Pipeline, sink: Sink, error: BaseException, 
         return Failure(text=_explain_rule(pipeline, rule[1], rule[2], rule[3]), kind="fatal")
     if _DISK.search(text):
         return Failure(text=f"{place}: a disk is full: {_line_with(text, _DISK)}; nothing was lost, free some space")
+    away = _who_is_away(error, text, bootstrap)
+    if away:
+        reason = f"{away}; nothing was lost, reading goes on when it is back"
+        return Failure(text=f"{place}: {reason}", kind="unreachable")
     if isinstance(error, PipelineError):
         return Failure(text=f"{place}: {first_line(error)}", kind="fatal")
-    if _AWAY.search(text) and not is_reachable(bootstrap):
-        reason = f"no broker answers at {bootstrap}; nothing was lost, reading goes on when it is back"
-        return Failure(text=f"{place}: {reason}", kind="unreachable")
+    ours = _OURS.findall(text)
+    if ours:
+        return Failure(text=f"{place}: {first_line(ours[-1])}", kind="fatal")
     if _LOST_TOPIC.search(text) or _LOST_DATA.search(text):
         return Failure(text=f"{place}: {_explain_loss(text, _topics(pipeline, sink))}", kind="fatal")
     parse = _PARSE.search(text)
@@ -146,6 +152,16 @@ def explain_query_failure(pipeline: Pipeline, sink: Sink, error: BaseException, 
     if type(error).__name__ in ("AnalysisException", "ParseException"):
         return Failure(text=f"{place}: {explain_analysis(error)}", kind="fatal")  # type: ignore[arg-type]
     return Failure(text=f"{place}: {_root_cause(text)}")
+
+
+def _who_is_away(error: BaseException, text: str, bootstrap: str) -> str:
+    """Empty unless it was a broker or a registry that did not answer."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, Unreachable):
+            return seen.who
+        seen = seen.__cause__
+    return f"no broker answers at {bootstrap}" if _AWAY.search(text) and not is_reachable(bootstrap) else ""
 
 
 def _whole_text(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.broker import ensure_topic, partition_counts
-from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.errors import PipelineError, Unreachable
 from tidelog.pipelines.run.explain import explain_query_failure, is_reachable, place_of
 from tidelog.pipelines.run.frames import FrameBuilder
 from tidelog.pipelines.run.lag import LagWatcher
@@ -24,6 +24,7 @@ from tidelog.pipelines.run.state_files import StateFiles
 from tidelog.pipelines.run.supervisor import Supervisor, Watched
 from tidelog.pipelines.spec.document import SpecError
 from tidelog.pipelines.spec.fingerprint import check_checkpoint, fingerprint
+from tidelog.pipelines.spec.graph import upstream
 from tidelog.pipelines.spec.model import ConsoleSink, Pipeline, Sink, TopicSink, TopicSource
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ class PipelineRun:
 
         def start() -> Running:
             # A query that is started again gets a new plan: what it joins with may have changed meanwhile.
+            if not first:
+                self._wait_for_broker(sink)
             current = first.pop() if first else builder.build(sink)
             return start_query(
                 current,
@@ -145,6 +148,13 @@ class PipelineRun:
             return explain_query_failure(self._pipeline, sink, error, self._bootstrap)
 
         return Watched(status, start, explain, self._pipeline.restart)
+
+    def _wait_for_broker(self, sink: Sink) -> None:
+        """Clients try for a long time before they say that nobody is there; the other queries are watched meanwhile."""
+        parts = [self._pipeline.relation(name) for name in upstream(self._pipeline, sink.input)]
+        needed = isinstance(sink, TopicSink) or any(isinstance(part, TopicSource) for part in parts)
+        if needed and not is_reachable(self._bootstrap):
+            raise Unreachable(f"no broker answers at {self._bootstrap}", "nothing accepts a connection there")
 
     def _tick(self, tick: Callable[[], None]) -> None:
         if self._files.is_asked_to_stop():

@@ -44,6 +44,7 @@ def test_only_columns_and_filters_may_lie_between_source_and_sink(
     df = read_topic(spark, topic, bootstrap=bootstrap, value="bytes", stream=True)
     parsed = read_topic(spark, topic, bootstrap=bootstrap, schema="id BIGINT", stream=True)
     df.createOrReplaceTempView("source_lanes")
+    spark.range(3).createOrReplaceTempView("source_lanes_lookup")
     split = read_topic(spark, topic, bootstrap=bootstrap, value="bytes", stream=True, options={"minPartitions": "9"})
     narrow = [
         df,
@@ -51,6 +52,7 @@ def test_only_columns_and_filters_may_lie_between_source_and_sink(
         parsed.withColumn("id", F.col("value.id") + 1),
         spark.sql("SELECT upper(CAST(value AS STRING)) AS value FROM source_lanes"),
         df.withWatermark("timestamp", "1 minute"),
+        df.observe("rows", F.count(F.lit(1)).alias("rows")),
     ]
     wide = [
         df.groupBy("key").count(),
@@ -60,6 +62,8 @@ def test_only_columns_and_filters_may_lie_between_source_and_sink(
         df.dropDuplicates(["key"]),
         df.withColumn("slow", F.udf(len, "int")("key")),
         split,
+        spark.sql("SELECT * FROM source_lanes WHERE offset IN (SELECT id FROM source_lanes_lookup)"),
+        spark.sql("SELECT * FROM source_lanes WHERE offset > (SELECT max(id) FROM source_lanes_lookup)"),
         spark.readStream.format("rate").load(),
     ]
     for frame in narrow:

@@ -17,8 +17,8 @@ from tidelog.pipelines.dead_letters import SENDER
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_NARROW = frozenset({"Project", "Filter", "SubqueryAlias", "View", "EventTimeWatermark"})
-"""Steps that give a task the rows of one task, in their order."""
+_NARROW = frozenset({"Project", "Filter", "SubqueryAlias", "View", "EventTimeWatermark", "CollectMetrics"})
+"""Steps that give a task the rows of one task, in their order; the last one counts them as they pass."""
 _SPLITTING = ("minPartitions", "maxRecordsPerPartition")
 """Options of the connector that give the records of one source partition to several tasks."""
 
@@ -36,15 +36,19 @@ def source_scan(df: DataFrame) -> SourceScan | None:
     """The source of a stream whose sink can write in the tasks that read, or None.
 
     Rows are then computed while the transaction is open, so Python functions of users, which may take any time, rule
-    it out.
+    it out. So does a subquery: Spark makes a join of it, with or without a shuffle as it finds best.
     """
     if not hasattr(df, "_jdf"):
         return None
     jvm: Any = df.sparkSession._jvm
-    python_call = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    python_call, subquery = patterns.PYTHON_UDF(), patterns.PLAN_EXPRESSION()
     node: Any = df._jdf.queryExecution().analyzed()
     while node.nodeName() in _NARROW:
-        if any(name != SENDER for name in _python_calls(node.expressions(), python_call)):
+        expressions = node.expressions()
+        if any(expressions.apply(index).containsPattern(subquery) for index in range(expressions.size())):
+            return None
+        if any(name != SENDER for name in _python_calls(expressions, python_call)):
             return None
         node = node.children().head()
     if not node.getClass().getName().endswith(".StreamingRelationV2") or node.sourceName() != "kafka":

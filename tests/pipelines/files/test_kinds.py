@@ -100,3 +100,37 @@ def test_a_schema_that_grows(bench: Bench, write_file: WriteFile, tmp_path: Path
     assert bench.run(write_file(text.format(schema="id BIGINT, name STRING")))[0].state == "done", bench.lines
     rows = read_table(bench.spark, str(tmp_path / "people")).orderBy("id").collect()
     assert [row.asDict() for row in rows] == [{"id": 1, "name": None}, {"id": 2, "name": "b"}]
+
+
+def test_a_stream_that_only_selects_is_written_by_the_tasks_that_read_it(
+    bench: Bench, write_file: WriteFile, tmp_path: Path
+) -> None:
+    """Rows, dropped rows and broken rules are counted on the way, once each."""
+    topic, target = bench.topic(partitions=3), bench.topic("target", partitions=2)
+    bench.put(topic, *({"id": number} for number in range(40)), b"{broken")
+    text = f"""\
+        restart: {{attempts: 5, delay: 10ms}}
+        sources:
+          numbers:
+            topic: {topic}
+            schema: id BIGINT
+            rules:
+              - {{name: early, expect: value.id < 30, otherwise: warn}}
+              - {{name: even, expect: value.id % 2 = 0, otherwise: drop}}
+        steps:
+          flat: {{sql: SELECT value.id FROM numbers WHERE value.id > 3}}
+        sinks: {{out: {{from: flat, topic: {target}, key: id}}}}
+        """
+    (status,) = bench.run(write_file(text))
+    assert status.state == "done", bench.lines
+    assert sorted(value["id"] for value in bench.values(target, 2)) == list(range(4, 40, 2))
+    assert (status.rows_in, status.rows_out, status.rule_violations) == (41, 18, {"early": 10, "even": 20})
+    checkpoint = tmp_path / ".tidelog" / "checkpoints" / "pipeline" / "out"
+    (layout,) = json.loads((checkpoint / "tidelog" / "topic-sink.json").read_text())["layouts"]
+    assert layout["by_source"]
+    # As if the driver had ended before the checkpoint was told: the batch cannot be laid out otherwise, ever.
+    (checkpoint / "commits" / "0").unlink()
+    (checkpoint / "commits" / ".0.crc").unlink()
+    (status,) = bench.run(write_file(text.replace("WHERE value.id > 3", "DISTRIBUTE BY value.id")))
+    assert (status.state, status.restarts) == ("failed", 0)
+    assert f"sink out: batch 0 into topic {target} was planned in the tasks that read its source" in status.error

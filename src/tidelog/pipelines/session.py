@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +52,8 @@ def session(
 
     `tables` adds "delta" or "iceberg", `packages` further jars by Maven coordinate, `config` Spark settings (they win
     over the ones chosen here). `python` is the interpreter of the executors, or an archive of an environment that is
-    shipped to them. Raises PipelineError with one line: no Java, a wrong Java, jars that cannot be fetched, a master
+    shipped to them (a local session needs none and leaves it); by default what PYSPARK_PYTHON says, else the one that
+    runs this. Raises PipelineError with one line: no Java, a wrong Java, jars that cannot be fetched, a master
     nobody knows.
     """
     chosen = choose_master(master)
@@ -67,7 +69,6 @@ def session(
     if running is not None:
         return _fitting(running, names)
     find_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         **default_settings(chosen),
         **table_settings(tables),
@@ -77,7 +78,8 @@ def session(
         **(config or {}),
     }
     try:
-        _start_context(chosen, app, settings)
+        with _environment(PYSPARK_PYTHON=worker_python(chosen, python), PYSPARK_DRIVER_PYTHON=sys.executable):
+            _start_context(chosen, app, settings)
         return SparkSession.builder.config(map=settings).getOrCreate()
     except PipelineError:
         raise
@@ -133,17 +135,37 @@ def table_settings(tables: Sequence[str]) -> dict[str, str]:
 
 
 def python_settings(master: str, python: str | None) -> dict[str, str]:
-    """How executors get their Python and this package."""
-    settings: dict[str, str] = {}
+    """How executors get this package, and an environment that is shipped."""
+    if is_local(master):
+        return {}
+    settings = {"spark.submit.pyFiles": str(package_archive())}
     if python is not None and python.endswith(_ARCHIVES):
         settings["spark.archives"] = f"{python}#environment"
-        settings["spark.pyspark.python"] = "./environment/bin/python"
-        settings["spark.pyspark.driver.python"] = sys.executable
-    elif python is not None:
-        settings["spark.pyspark.python"] = python
-    if not is_local(master):
-        settings["spark.submit.pyFiles"] = str(package_archive())
     return settings
+
+
+def worker_python(master: str, python: str | None) -> str:
+    """The interpreter that executors start. PySpark reads it from the environment of the driver and nowhere else."""
+    if python is None:
+        return os.environ.get("PYSPARK_PYTHON") or sys.executable
+    if python.endswith(_ARCHIVES):
+        return sys.executable if is_local(master) else "./environment/bin/python"
+    return python
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Sets variables while Spark starts; what the user had set is there again afterwards."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def package_archive() -> Path:

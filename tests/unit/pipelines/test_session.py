@@ -17,6 +17,7 @@ from tidelog.pipelines.session import (
     package_archive,
     python_settings,
     table_settings,
+    worker_python,
 )
 from tidelog.pipelines.triggers import trigger_arguments
 
@@ -62,6 +63,16 @@ def test_executors_get_the_package_and_their_python(monkeypatch: pytest.MonkeyPa
     assert found.startswith(settings["spark.submit.pyFiles"])
     assert package_archive() == package_archive()
     assert python_settings("local[2]", None) == {}
+
+
+def test_the_python_of_executors_is_chosen_by_argument_then_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    assert worker_python("yarn", None) == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    assert worker_python("yarn", None) == "/opt/python"
+    assert worker_python("yarn", "/other/python") == "/other/python"
+    assert worker_python("yarn", "environment.tar.gz") == "./environment/bin/python"
+    assert worker_python("local[2]", "environment.tar.gz") == sys.executable
 
 
 @pytest.mark.parametrize(

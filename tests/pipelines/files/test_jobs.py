@@ -29,9 +29,9 @@ def fill(bench: Bench, topic: str, numbers: range) -> None:
     assert producer.flush(30) == 0
 
 
-def archive(bench: Bench, topic: str, path: Path) -> int:
+def archive(bench: Bench, path: Path, *topics: str) -> int:
     run = PipelineRun(
-        archive_pipeline(Archive(topics=[topic], path=str(path))),
+        archive_pipeline(Archive(topics=topics, path=str(path))),
         bootstrap=bench.bootstrap,
         report=bench.lines.append,
         show_rows=lambda *_: None,
@@ -52,14 +52,14 @@ def contents(records: list[Any]) -> dict[bytes | None, list[Any]]:
 def test_archive_audit_replay_and_compact(bench: Bench, tmp_path: Path) -> None:
     topic, table = bench.topic(partitions=3), tmp_path / "archive"
     fill(bench, topic, range(60))
-    assert archive(bench, topic, table) == 60
+    assert archive(bench, table, topic) == 60
     fill(bench, topic, range(60, 100))
     behind = audit(bench.spark, topic, str(table), bootstrap=bench.bootstrap)
     assert not behind.is_same
     assert sum(partition.behind for partition in behind.partitions) == 40
     assert all(partition.is_same for partition in behind.partitions)
 
-    assert archive(bench, topic, table) == 40, "the archive did not resume where it was"
+    assert archive(bench, table, topic) == 40, "the archive did not resume where it was"
     same = audit(bench.spark, topic, str(table), bootstrap=bench.bootstrap)
     assert same.is_same
     assert [partition.verdict for partition in same.partitions] == ["same"] * 3
@@ -87,10 +87,27 @@ def test_archive_audit_replay_and_compact(bench: Bench, tmp_path: Path) -> None:
     assert replayed == keyed
 
 
+def test_an_archive_may_get_more_topics_and_forgets_mistakes(bench: Bench, tmp_path: Path) -> None:
+    table, first, second = tmp_path / "archive", bench.topic("first", partitions=1), bench.topic("second", partitions=1)
+    fill(bench, first, range(5))
+    fill(bench, second, range(7))
+    with pytest.raises(PipelineError, match="topic no-such-topic does not exist"):
+        archive(bench, table, "no-such-topic")
+    assert archive(bench, table, first) == 5
+    with pytest.raises(PipelineError, match="topic no-such-topic does not exist"):
+        archive(bench, table, first, "no-such-topic")
+    fill(bench, first, range(5, 8))
+    assert archive(bench, table, second, first) == 3 + 7
+    with pytest.raises(PipelineError, match=f"is an archive of {second} too; name it as well"):
+        archive(bench, table, first)
+    for topic in (first, second):
+        assert audit(bench.spark, topic, str(table), bootstrap=bench.bootstrap).is_same
+
+
 def test_an_audit_lists_what_differs(bench: Bench, tmp_path: Path) -> None:
     topic, table = bench.topic(partitions=1), tmp_path / "archive"
     fill(bench, topic, range(20))
-    archive(bench, topic, table)
+    archive(bench, table, topic)
     damaged = tmp_path / "damaged"
     rows = bench.spark.read.parquet(str(table))
     rest = ["headers", "topic", "partition"]
@@ -115,7 +132,7 @@ def test_a_replay_of_a_time_range_goes_on_where_it_was_interrupted(bench: Bench,
 
     topic, table, target = bench.topic(partitions=2), tmp_path / "archive", bench.topic("target", partitions=1)
     fill(bench, topic, range(40))
-    archive(bench, topic, table)
+    archive(bench, table, topic)
     start = 1_794_816_000_000
     request = Replay(path=str(table), topic=target, from_ms=start + 10_000, until_ms=start + 30_000, rate=5)
     stop = threading.Event()
@@ -136,8 +153,5 @@ def test_jobs_say_what_does_not_fit(bench: Bench, tmp_path: Path) -> None:
     bench.spark.range(3).write.parquet(str(tmp_path / "other"))
     with pytest.raises(PipelineError, match="is no archive of a topic: it has no column key, value"):
         replay(bench.spark, Replay(path=str(tmp_path / "other"), topic="t"), bootstrap=bench.bootstrap)
-    archive_pipeline(Archive(topics=["a", "b"], path=str(tmp_path / "two")))
-    with pytest.raises(PipelineError, match="is an archive of b too; name it as well"):
-        archive_pipeline(Archive(topics=["a"], path=str(tmp_path / "two")))
     with pytest.raises(PipelineError, match="is a table of a catalog; say with --checkpoint"):
         archive_pipeline(Archive(topics=["a"], path="lake.orders", format="iceberg"))

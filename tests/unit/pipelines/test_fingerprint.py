@@ -55,6 +55,7 @@ def after(tmp_path: Path, *changes: tuple[str, str]) -> list[str]:
         ("sinks:\n", "trigger: 10s\nsinks:\n"),
         ("SELECT window.start AS minute, sum(amount)", "SELECT  Window.start AS minute, -- why\n      sum(amount)"),
         ("    topic: orders\n", "    topic: orders\n    records-per-batch: 5\n"),
+        ("    topic: orders\n", "    topic: [returns, orders]\n"),
     ],
 )
 def test_harmless_changes(tmp_path: Path, old: str, new: str) -> None:
@@ -82,6 +83,27 @@ def test_changes_a_checkpoint_cannot_follow(tmp_path: Path, old: str, new: str, 
     assert problem.text.endswith(
         "take the change back, or name a new `checkpoint:` (it starts from the sources' `start:` again)"
     )
+
+
+def test_sources_in_another_order_have_each_others_positions(tmp_path: Path) -> None:
+    """Spark keeps positions by the place of a source in the plan, not by its name."""
+    text = """\
+sources:
+  a: {topic: a, value: bytes}
+  b: {topic: b, value: bytes}
+steps:
+  both: {sql: SELECT * FROM a UNION ALL SELECT * FROM b}
+sinks:
+  out: {from: both, table: ./out}
+"""
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    kept = json.loads(json.dumps(fingerprint(read_pipeline(path))))
+    path.write_text(text.replace("FROM a UNION ALL SELECT * FROM b", "FROM b UNION ALL SELECT * FROM a"))
+    with pytest.raises(SpecError, match="its sources were read in the order a, b, now b, a"):
+        check_checkpoint(read_pipeline(path), kept)
+    path.write_text(text.replace("FROM b}", "FROM b WHERE offset > 5}"))
+    assert check_checkpoint(read_pipeline(path), kept) == []
 
 
 def test_sinks_may_come_and_go(tmp_path: Path) -> None:

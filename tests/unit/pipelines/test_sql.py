@@ -48,6 +48,13 @@ def test_references_have_lines() -> None:
         ("SELECT first_name, 'count(' FROM a", 1, False),
         ("SELECT * FROM a JOIN b", 1, False),
         ("SELECT * FROM a JOIN b", 2, True),
+        ("SELECT x, y FROM a, b WHERE a.i = b.i", 2, True),
+        ("SELECT x, y FROM a, b WHERE a.i = b.i", 1, False),
+        ("SELECT x, y FROM a UNION ALL SELECT x, y FROM b", 2, False),
+        ("SELECT x FROM a UNION SELECT x FROM b", 2, True),
+        ("SELECT x FROM a WHERE x IN (SELECT y FROM b)", 2, True),
+        ("SELECT x FROM a WHERE x IN (1, 2)", 1, False),
+        ("WITH c AS (SELECT x FROM b) SELECT x FROM a UNION ALL SELECT x FROM c", 2, True),
     ],
 )
 def test_state(sql: str, streams: int, stateful: bool) -> None:

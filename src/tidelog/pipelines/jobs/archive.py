@@ -6,17 +6,19 @@ watched, counted and stopped the same way. Rows are partitioned by topic and dat
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.run.state_files import StateFiles
 from tidelog.pipelines.spec.model import Pipeline, SqlStep, TableSink, TopicSource, Trigger
 
 FORMATS = ("parquet", "delta", "iceberg")
 OWN_DIRECTORY = "_tidelog"
 """Beside the data of a table; readers leave out what begins with an underscore."""
+SOURCE, SINK = "records", "table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +44,10 @@ def archive_pipeline(archive: Archive) -> Pipeline:
         raise PipelineError(f"format {archive.format!r}: use {', '.join(FORMATS)}")
     checkpoint = archive.checkpoint or own_directory(archive.path, "archive")
     topics = tuple(dict.fromkeys(archive.topics))
-    if "://" not in checkpoint:
-        _check_topics(Path(checkpoint), topics, archive.path)
+    _check_topics(StateFiles(checkpoint), topics, archive.path)
     trigger = Trigger(kind="interval", interval_ms=archive.interval_ms)
     source = TopicSource(
-        name="records",
+        name=SOURCE,
         line=0,
         topics=topics,
         value="bytes",
@@ -59,12 +60,12 @@ def archive_pipeline(archive: Archive) -> Pipeline:
     step = SqlStep(
         name="dated",
         line=0,
-        sql="SELECT *, to_date(timestamp) AS date FROM records",
+        sql=f"SELECT *, to_date(timestamp) AS date FROM {SOURCE}",
         sql_line=0,
-        inputs=("records",),
+        inputs=(SOURCE,),
     )
     sink = TableSink(
-        name="table",
+        name=SINK,
         line=0,
         input="dated",
         trigger=trigger if archive.interval_ms else Trigger(kind="available-now"),
@@ -91,14 +92,15 @@ def own_directory(path: str, purpose: str) -> str:
     return f"{path.rstrip('/')}/{OWN_DIRECTORY}/{purpose}"
 
 
-def _check_topics(checkpoint: Path, topics: tuple[str, ...], path: str) -> None:
+def _check_topics(files: StateFiles, topics: tuple[str, ...], path: str) -> None:
     """An archive goes on with the topics it has, and may get more; one less would look like a loss to Spark."""
-    kept = checkpoint / "topics.json"
-    before: list[str] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else []
-    missing = [topic for topic in before if topic not in topics]
+    missing = [topic for topic in archived_topics(files.read_fingerprint() or {}) if topic not in topics]
     if missing:
         names = ", ".join(missing)
         raise PipelineError(f"{path} is an archive of {names} too; name it as well, or choose another path")
-    if set(before) != set(topics):
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(sorted(topics)) + "\n", encoding="utf-8")
+
+
+def archived_topics(kept: Mapping[str, Any]) -> list[str]:
+    """The topics that the checkpoint of an archive was written for: known when its first run had begun."""
+    position: str = kept.get("sinks", {}).get(SINK, {}).get("sources", {}).get(SOURCE, "")
+    return position.removeprefix("topic ").split(", ") if position else []

@@ -1,12 +1,14 @@
 """What a checkpoint was written for, and whether the pipeline of today can go on from it.
 
 A checkpoint holds the positions in the sources and the state of windows, joins and deduplications. Its fingerprint has
-what those depend on, per sink: the streaming sources, the statements that keep state, the column of every watermark,
-and where the rows go. Everything else (filters, columns, rules, triggers, limits) may change between two runs.
+what those depend on, per sink: the streaming sources in their order (positions are kept by it), the statements that
+keep state, the column of every watermark, and where the rows go. Everything else (filters, columns, rules, triggers,
+limits) may change between two runs, and a source may get more topics: Spark reads those from their beginning.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tidelog.pipelines.spec.document import Problem, SpecError
@@ -27,13 +29,18 @@ from tidelog.pipelines.spec.model import (
 from tidelog.pipelines.spec.sql import is_stateful, normalize
 
 VERSION = 1
+_TOPICS = "topic "
 
 
-def fingerprint(pipeline: Pipeline) -> dict[str, Any]:
-    """The document that is kept in the checkpoint: name of the sink -> what its query rests on."""
+def fingerprint(pipeline: Pipeline, senders: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The document that is kept in the checkpoint: name of the sink -> what its query rests on.
+
+    `senders` says which sink sends the dead letters of which relation (run/senders.py).
+    """
     return {
         "version": VERSION,
         "pipeline": pipeline.name,
+        "senders": dict(senders or {}),
         "sinks": {sink.name: _sink_fingerprint(pipeline, sink) for sink in pipeline.sinks.values()},
     }
 
@@ -67,7 +74,7 @@ def _target(sink: Sink) -> str:
 
 def _position(source: Source) -> str:
     if isinstance(source, TopicSource):
-        return f"topic {', '.join(sorted(source.topics))}"
+        return f"{_TOPICS}{', '.join(sorted(source.topics))}"
     return f"{source.format} {source.location}"
 
 
@@ -113,9 +120,14 @@ def _differences(pipeline: Pipeline, sink: Sink, before: dict[str, Any]) -> list
             found.append((sink.line, f"until now its {what} {before.get(key)}, now {now[key]}"))
     for name in {**before.get("sources", {}), **now["sources"]}:
         old, new = before.get("sources", {}).get(name), now["sources"].get(name)
-        if old != new:
+        if old != new and not _has_more_topics(old, new):
             line = pipeline.sources[name].line if name in pipeline.sources else sink.line
             found.append((line, f"source {name} was {old or 'not read'} and is {new or 'not read'} now"))
+    orders = [list(document.get("sources", {})) for document in (before, now)]
+    if orders[0] != orders[1] and set(orders[0]) == set(orders[1]):
+        found.append(
+            (sink.line, f"its sources were read in the order {', '.join(orders[0])}, now {', '.join(orders[1])}")
+        )
     for name in {**before.get("state", {}), **now["state"]}:
         old, new = before.get("state", {}).get(name), now["state"].get(name)
         if old != new:
@@ -130,6 +142,11 @@ def _differences(pipeline: Pipeline, sink: Sink, before: dict[str, Any]) -> list
         Problem(path, line, f"sink {sink.name} cannot go on from its checkpoint: {text}; {_advice()}")
         for line, text in found
     ]
+
+
+def _has_more_topics(old: str | None, new: str | None) -> bool:
+    topics = [set(text.removeprefix(_TOPICS).split(", ")) for text in (old, new) if text and text.startswith(_TOPICS)]
+    return len(topics) == 2 and topics[0] <= topics[1]
 
 
 def _step_line(pipeline: Pipeline, sink: Sink, name: str) -> int:

@@ -77,6 +77,11 @@ _AGGREGATES = frozenset(
     }
 )
 
+_SET_OPERATIONS = frozenset({"UNION", "INTERSECT", "EXCEPT", "MINUS"})
+"""They leave doubled rows out, unless ALL follows."""
+_JOINS_OF_STREAMS = frozenset({"JOIN", "EXISTS", "IN", "INTERSECT", "EXCEPT", "MINUS", "WITH"})
+"""With two streams these remember rows of one for the other, or may; behind WITH the order of the streams is hidden."""
+
 
 class Token(NamedTuple):
     kind: str
@@ -181,16 +186,20 @@ def _read_relation(tokens: Sequence[Token], index: int) -> Reference | None:
 def is_stateful(sql: str, *, streams: int) -> bool:
     """Whether a statement over `streams` streaming inputs remembers rows between batches."""
     tokens = tokenize(sql)
+    if streams > 1 and any(tokens[index - 1].text == "," for index in _relation_starts(tokens)):
+        return True
     for index, token in enumerate(tokens):
         if token.kind != "word":
             continue
         following = tokens[index + 1].upper if index + 1 < len(tokens) else ""
+        if token.upper in _SET_OPERATIONS and following != "ALL":
+            return True
+        if streams > 1 and token.upper in _JOINS_OF_STREAMS:
+            return True
         if token.upper == "GROUP" and following == "BY":
             return True
         if token.upper == "DISTINCT" and following != "FROM":
             return True
         if token.upper in _AGGREGATES and following == "(":
-            return True
-        if token.upper == "JOIN" and streams > 1:
             return True
     return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,10 @@ from tidelog.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+Positions = Mapping[str, Mapping[int, int]]
+"""Topic -> partition -> next offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,17 @@ class Files:
     def progress(self) -> Progress:
         """What a query with its checkpoint here has planned and finished."""
         return Progress(planned=self._last("offsets"), finished=self._last("commits"))
+
+    def positions(self) -> Positions:
+        """The end of the last finished batch of a query with its checkpoint here, in every topic it reads."""
+        last, found = self._last("commits"), dict[str, dict[int, int]]()
+        text = self.read(f"offsets/{last}") if last >= 0 else None
+        # A version, a line about the batch, then a line for every source.
+        for line in (text or "").splitlines()[2:]:
+            for topic, partitions in (json.loads(line) if line.startswith("{") else {}).items():
+                if isinstance(partitions, dict):
+                    found.setdefault(topic, {}).update({int(name): int(end) for name, end in partitions.items()})
+        return found
 
     def read_json(self, name: str) -> dict[str, Any] | None:
         text = self.read(name)

@@ -193,6 +193,31 @@ def test_a_changed_pipeline_is_refused_before_data_is_touched(bench: Bench, writ
     assert [row[0] for row in bench.rows] == [12.0]
 
 
+def test_dead_letters_outlive_the_sink_that_sent_them(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
+    topic, letters = bench.topic(partitions=1), f"letters-{bench.topic()}"
+    bench.put(topic, {"id": 1, "amount": 1.0})
+    text = CONSOLE.format(topic=topic, extra="").replace("eyes: ", "first: ")
+    text = text.replace(
+        "sql: |\n", f"dead-letters: {letters}\n    rules: [{{expect: id < 5, otherwise: drop}}]\n    sql: |\n"
+    )
+    both = text + "  second: {from: good, console: true, rows: 1000}\n"
+    one = both.replace("  first: {from: good, console: true, rows: 1000}\n", "")
+    assert [status.state for status in bench.run(write_file(both))] == ["done", "done"], bench.lines
+    assert letters in AdminClient({"bootstrap.servers": bench.bootstrap}).list_topics(timeout=30).topics
+    bench.put(topic, {"id": 7, "amount": 1.0})
+    assert [status.state for status in bench.run(write_file(both))] == ["done", "done"], bench.lines
+    # As if the first sink had not come so far.
+    commit = tmp_path / ".tidelog" / "checkpoints" / "pipeline" / "first" / "commits" / "1"
+    commit.rename(tmp_path / "commit")
+    refusal = f"sink first, which sent the dead letters of orders, is gone .* in topic {topic} as sink second"
+    with pytest.raises(PipelineError, match=refusal):
+        bench.run(write_file(one))
+    (tmp_path / "commit").rename(commit)
+    bench.put(topic, {"id": 8, "amount": 1.0})
+    assert bench.run(write_file(one))[0].state == "done", bench.lines
+    assert [value["id"] for value in bench.values(letters)] == [7, 8]
+
+
 def test_a_broker_that_is_away_is_waited_for(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
     with Broker(data=tmp_path / "data") as broker:
         away = Bench(bench.spark, broker, tmp_path)

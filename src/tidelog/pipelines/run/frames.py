@@ -1,14 +1,14 @@
 """From the model to DataFrames: every sink gets the frame it takes, with watermarks, rules and counters in place.
 
-A record that cannot be parsed, or a row that a rule drops, must leave once, however many sinks read the source: the
-first streaming sink that reads a relation sends its dead letters, the others only leave those rows out.
+A record that cannot be parsed, or a row that a rule drops, must leave once, however many sinks read the source: one
+sink sends the dead letters of a relation (run/senders.py), the others only leave those rows out.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +36,13 @@ if TYPE_CHECKING:
 class FrameBuilder:
     """Builds the frames of one pipeline on one session."""
 
-    def __init__(self, spark: SparkSession, pipeline: Pipeline, bootstrap: str) -> None:
+    def __init__(
+        self, spark: SparkSession, pipeline: Pipeline, bootstrap: str, senders: Mapping[str, str] | None = None
+    ) -> None:
         self._spark = spark
         self._pipeline = pipeline
         self._bootstrap = bootstrap
+        self._senders = senders or {}
         # What an aborted transaction left in a topic was never said.
         self._client = {"kafka.isolation.level": "read_committed"}
         self._client |= {f"kafka.{name}": value for name, value in pipeline.client.items()}
@@ -60,7 +63,7 @@ class FrameBuilder:
         frames: dict[str, DataFrame] = {}
         for part in upstream(self._pipeline, name):
             relation = self._pipeline.relation(part)
-            sends = sender is not None and self._sender_of(part) == sender.name
+            sends = sender is not None and self._senders.get(part) == sender.name
             try:
                 frame = self._frame(relation, frames, sends=sends)
             except Exception as error:
@@ -69,14 +72,6 @@ class FrameBuilder:
             counts = frame.isStreaming and (sender is None or sender.trigger.kind != "continuous")
             frames[part] = self._guard(frame, relation, sends=sends, counts=counts)
         return frames
-
-    def _sender_of(self, name: str) -> str:
-        """The sink whose query sends the dead letters of a relation."""
-        for sink in self._pipeline.sinks.values():
-            streams = self._pipeline.is_streaming(sink.input)
-            if streams == self._pipeline.is_streaming(name) and name in upstream(self._pipeline, sink.input):
-                return sink.name
-        return next(sink.name for sink in self._pipeline.sinks.values() if name in upstream(self._pipeline, sink.input))
 
     # -- relations -----------------------------------------------------------------------------------------------
 

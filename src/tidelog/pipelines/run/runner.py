@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.broker import ensure_topic, partition_counts
+from tidelog.pipelines.checkpoint import Files, Positions
 from tidelog.pipelines.errors import PipelineError, Unreachable
 from tidelog.pipelines.run.explain import explain_query_failure, is_reachable, place_of
 from tidelog.pipelines.run.frames import FrameBuilder
@@ -20,6 +21,7 @@ from tidelog.pipelines.run.lag import LagWatcher
 from tidelog.pipelines.run.progress import QueryStatus
 from tidelog.pipelines.run.queries import Running, ShowRows, start_query, tables_needed
 from tidelog.pipelines.run.restarts import Failure
+from tidelog.pipelines.run.senders import choose_senders
 from tidelog.pipelines.run.state_files import StateFiles
 from tidelog.pipelines.run.supervisor import Supervisor, Watched
 from tidelog.pipelines.spec.document import SpecError
@@ -69,9 +71,10 @@ class PipelineRun:
             self._check_checkpoint()
             self.check_topics()
             spark = self._spark or open_session(self._pipeline, self._master)
-            builder = FrameBuilder(spark, self._pipeline, self._bootstrap)
+            senders = self._choose_senders(spark)
+            builder = FrameBuilder(spark, self._pipeline, self._bootstrap, senders)
             frames = {sink.name: builder.build(sink) for sink in self._pipeline.sinks.values()}
-            self._files.write_fingerprint(fingerprint(self._pipeline))
+            self._files.write_fingerprint(fingerprint(self._pipeline, senders))
             watched = {
                 status.name: self._watch(self._pipeline.sinks[status.name], status, frames.pop(status.name), builder)
                 for status in self.statuses
@@ -97,8 +100,19 @@ class PipelineRun:
         except SpecError as error:
             raise PipelineError(str(error.problems[0])) from None
 
+    def _choose_senders(self, spark: SparkSession) -> dict[str, str]:
+        def position_of(sink: str) -> Positions:
+            return Files(spark, f"{self._pipeline.checkpoint}/{sink}").positions()
+
+        kept = (self._files.read_fingerprint() or {}).get("senders", {})
+        senders, notes = choose_senders(self._pipeline, kept, position_of)
+        for note in notes:
+            self._report(note)
+        return senders
+
     def check_topics(self) -> None:
-        """Topics of sources must be there; those of sinks are made where the file says with how many partitions."""
+        """Topics of sources must be there; those of sinks are made where the file says with how many partitions, those
+        for dead letters where a rule drops rows (`read_topic` makes those for records that do not parse)."""
         for source in self._pipeline.sources.values():
             if isinstance(source, TopicSource):
                 with self._named(source.line, f"source {source.name}"):
@@ -109,6 +123,12 @@ class PipelineRun:
                     if sink.partitions and is_reachable(self._bootstrap):
                         ensure_topic(self._bootstrap, sink.topic, sink.partitions, self._pipeline.client)
                     self._require([sink.topic])
+        for relation in [*self._pipeline.sources.values(), *self._pipeline.steps.values()]:
+            drops = [rule for rule in relation.rules if rule.otherwise == "drop"]
+            if drops:
+                with self._named(drops[0].line, f"rule {drops[0].name}"):
+                    self._require([])
+                    ensure_topic(self._bootstrap, relation.dead_letters, 1, self._pipeline.client)
 
     def _require(self, topics: Sequence[str]) -> None:
         # A plain connection first: clients try for a long time before they say that nobody is there.

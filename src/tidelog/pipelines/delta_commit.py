@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.added_columns import add_columns
-from tidelog.pipelines.upserts import Upsert, last_per_key, merge, stored
+from tidelog.pipelines.upserts import Upsert, alone_in, last_per_key, merge, stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,10 +38,11 @@ def upsert_batch(
         return False
     changes = last_per_key(df, upsert)
     table = f"delta.`{path}`"
-    _make(stored(changes), path, partition_by)
-    add_columns(stored(changes), table)
-    with _as_transaction(spark, sink_id, batch):
-        merge(changes, table, upsert)
+    with alone_in(spark):
+        _make(stored(changes), path, partition_by)
+        add_columns(stored(changes), table)
+        with _as_transaction(spark, sink_id, batch):
+            merge(changes, table, upsert)
     return True
 
 

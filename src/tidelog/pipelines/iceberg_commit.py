@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.pipelines.added_columns import add_columns
 from tidelog.pipelines.errors import PipelineError
-from tidelog.pipelines.upserts import Upsert, last_per_key, merge, stored
+from tidelog.pipelines.upserts import Upsert, alone_in, last_per_key, merge, stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,12 +57,13 @@ def upsert_batch(
     spark = df.sparkSession
     table = table_name(spark, path)
     changes = last_per_key(df, upsert)
-    _make(spark, stored(changes), table, partition_by)
-    if _committed(spark, table, sink_id) >= batch:
-        return False
-    add_columns(stored(changes), table)
-    with _as_snapshot(spark, sink_id, batch):
-        merge(changes, table, upsert)
+    with alone_in(spark):
+        _make(spark, stored(changes), table, partition_by)
+        if _committed(spark, table, sink_id) >= batch:
+            return False
+        add_columns(stored(changes), table)
+        with _as_snapshot(spark, sink_id, batch):
+            merge(changes, table, upsert)
     return True
 
 

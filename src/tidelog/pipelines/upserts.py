@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _DELETE = "__tidelog_delete"
 _RANK = "__tidelog_rank"
-_CHANGES = "__tidelog_changes"
+_CHANGES = "__tidelog_changes_"
+_LOCKS = tuple(threading.Lock() for _ in range(64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +53,26 @@ def merge(df: DataFrame, table: str, upsert: Upsert) -> None:
     values = ", ".join(f"s.`{name}`" for name in columns)
     # A merge reads twice and must see the same rows, and side effects upstream must not happen twice.
     changes = df.persist()
-    changes.createOrReplaceTempView(_CHANGES)
+    view = f"{_CHANGES}{uuid.uuid4().hex}"
+    changes.createOrReplaceTempView(view)
     try:
         spark.sql(
-            f"MERGE INTO {table} AS t USING {_CHANGES} AS s ON {matched}"
+            f"MERGE INTO {table} AS t USING {view} AS s ON {matched}"
             f" WHEN MATCHED AND s.`{_DELETE}` THEN DELETE"
             f" WHEN MATCHED THEN UPDATE SET {assignments}"
             f" WHEN NOT MATCHED AND NOT s.`{_DELETE}` THEN INSERT ({names}) VALUES ({values})"
         )
     finally:
-        spark.catalog.dropTempView(_CHANGES)
+        spark.catalog.dropTempView(view)
         changes.unpersist()
+
+
+def alone_in(spark: SparkSession) -> threading.Lock:
+    """Held by an upsert while settings of a session name its sink and batch: two threads with one session, and every
+    write of both would carry the names of the last one. Streams have sessions of their own and rarely meet here."""
+    session: Any = spark
+    name = session._jsparkSession.sessionUUID() if hasattr(session, "_jsparkSession") else session.session_id
+    return _LOCKS[hash(name) % len(_LOCKS)]
 
 
 def stored(df: DataFrame) -> DataFrame:

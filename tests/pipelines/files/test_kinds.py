@@ -134,3 +134,21 @@ def test_a_stream_that_only_selects_is_written_by_the_tasks_that_read_it(
     (status,) = bench.run(write_file(text.replace("WHERE value.id > 3", "DISTRIBUTE BY value.id")))
     assert (status.state, status.restarts) == ("failed", 0)
     assert f"sink out: batch 0 into topic {target} was planned in the tasks that read its source" in status.error
+
+
+def test_upserts_of_one_session_do_not_meet(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
+    """Each sink is a pass in a thread of its own, on the same session."""
+    for name in ("a", "b"):
+        bench.spark.createDataFrame([(1, name)], "id BIGINT, origin STRING").write.parquet(str(tmp_path / "in" / name))
+    path = write_file(
+        """\
+        sources: {a: {table: ./in/a}, b: {table: ./in/b}}
+        sinks:
+          to_a: {from: a, table: ./out/a, format: delta, write: upsert, key: id}
+          to_b: {from: b, table: ./out/b, format: delta, write: upsert, key: id}
+        """
+    )
+    assert [status.state for status in bench.run(path)] == ["done", "done"], bench.lines
+    for name in ("a", "b"):
+        rows = bench.spark.read.format("delta").load(str(tmp_path / "out" / name)).collect()
+        assert [tuple(row) for row in rows] == [(1, name)]

@@ -10,6 +10,7 @@ import pytest
 from tests.pipelines.topics import Record, produce
 
 from tidelog.pipelines import PipelineError, read_table, read_topic, write_table
+from tidelog.pipelines.jobs.compact import compact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,10 +101,14 @@ def test_a_parquet_commit_that_was_cut_short_is_finished(spark: SparkSession, tm
     manifest = (home / "manifest.json").read_text()
     source = next(part for part in manifest.split('"') if "/staging/" in part)
     target = manifest.partition(f'"{source}", "')[2].partition('"')[0]
+    # Whoever finishes the batch looks for its files: they are not for others to merge.
+    assert compact(spark, str(path)).files_removed == 0
     (path / target).rename(path / source)
     write_table(df, str(path), checkpoint=checkpoint)
     assert sorted(row.id for row in read_table(spark, str(path)).collect()) == list(range(10))
     assert sorted(path.glob("part-*.parquet")) == moved
+    assert compact(spark, str(path)).files_removed == len(moved)
+    assert sorted(row.id for row in read_table(spark, str(path)).collect()) == list(range(10))
 
 
 def test_wrong_arguments_are_one_line(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "compact",
         help="merge the small files of a table",
-        description="Rewrites small files of a Parquet, Delta or Iceberg table into larger ones; rows stay the same.",
+        description="Rewrites small files of a Parquet, Delta or Iceberg table into larger ones; rows stay the same. "
+        "Streams that read a Parquet directory take the new files for new rows.",
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--target-mb", type=int, default=128, metavar="N", help="size of a large file (default 128)")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 STATE = "_tidelog"
+SINK_PREFIX = "tidelog-"
+"""Ids of sinks begin with it; each has a folder of its own in STATE."""
 TABLE_FILE = f"{STATE}/table.json"
 """How the directory is partitioned, and the columns of all its files."""
 
@@ -52,6 +54,22 @@ def append_batch(
     files.write(f"{home}/progress.json", json.dumps({"done": batch}))
     files.delete(f"{home}/staging")
     return not finished_earlier
+
+
+def files_in_doubt(files: Files) -> set[str]:
+    """Files of batches that are not done: whoever finishes those looks for them under these names.
+
+    Asked after a directory was listed: a batch that was done by then has all its files in the list, or none.
+    """
+    found: set[str] = set()
+    for name in files.names(STATE):
+        manifest = files.read_json(f"{STATE}/{name}/manifest.json") if name.startswith(SINK_PREFIX) else None
+        if manifest is None:
+            continue
+        progress = files.read_json(f"{STATE}/{name}/progress.json")
+        if progress is None or progress["done"] < manifest["batch"]:
+            found.update(target for _, target in manifest["moves"])
+    return found
 
 
 def known_columns(spark: SparkSession, path: str) -> StructType | None:

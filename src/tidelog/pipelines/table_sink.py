@@ -190,13 +190,13 @@ def _upsert(
 def _sink_id(df: DataFrame, path: str, checkpoint: str | None) -> str:
     """Stays with the checkpoint; a batch without one is a sink of its own."""
     if checkpoint is None:
-        return f"tidelog-{uuid.uuid4()}"
+        return f"{parquet_commit.SINK_PREFIX}{uuid.uuid4()}"
     files = Files(df.sparkSession, checkpoint)
     content = files.read_json(STATE_FILE)
     if content is None:
         if files.progress().planned >= 0:
             raise PipelineError(f"the checkpoint {checkpoint} belongs to a query with another sink: use another one")
-        content = {"sink_id": f"tidelog-{uuid.uuid4()}", "path": path}
+        content = {"sink_id": f"{parquet_commit.SINK_PREFIX}{uuid.uuid4()}", "path": path}
         files.write(STATE_FILE, json.dumps(content))
     if content.get("path") != path:
         raise PipelineError(

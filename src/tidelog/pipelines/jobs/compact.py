@@ -3,7 +3,8 @@
 Delta and Iceberg do it in a commit of their own that readers never see half of. A Parquet directory has no commits: new
 files are written aside, a manifest names them and the files they replace, then folder by folder the new ones are moved
 in and the old ones deleted. An interrupted run is finished by the next one from its manifest; a reader that lists a
-folder in the moment between the two sees rows twice. Jobs that add files meanwhile are not disturbed.
+folder in the moment between the two sees rows twice, and a stream that reads the directory takes the new files for new
+rows. Jobs that add files meanwhile are not disturbed: files of a batch that is not done are left as they are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tidelog.pipelines.checkpoint import Files
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.jobs.archive import OWN_DIRECTORY
 from tidelog.pipelines.jobs.table_formats import table_format
+from tidelog.pipelines.parquet_commit import files_in_doubt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,8 +77,10 @@ def _compact_parquet(spark: SparkSession, path: str, target_bytes: int) -> tuple
         _carry_out(files, unfinished)
     folders: dict[str, list[str]] = {}
     sizes: dict[str, int] = {}
-    for name, size in _data_files(spark, path):
-        if size < target_bytes:
+    present = _data_files(spark, path)
+    in_doubt = files_in_doubt(files)
+    for name, size in present:
+        if size < target_bytes and name not in in_doubt:
             sizes[name] = size
             folders.setdefault(name.rpartition("/")[0], []).append(name)
     manifest: dict[str, list[Any]] = {"moves": [], "deletes": []}

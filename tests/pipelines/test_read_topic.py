@@ -44,6 +44,13 @@ BAD_JSON = {
     b'[{"id": 3}]': "does not fit the schema",
     b'{"id": 4} more': "not JSON",
     b'{"id": 5}{"id": 6}': "not JSON",
+    b'{"id": 5}, {"id": 6}': "not JSON",
+    b'{"id": 7}, "x": 2': "not JSON",
+    b'{"id": 8}], [{"id": 9}': "not JSON",
+    b'{"id": 8}]], "x": [[{"id": 9}': "not JSON",
+    b'{"id": 8}] ], "value": [[{"id": 9}': "not JSON",
+    b"{}]]}": "not JSON",
+    b"{}}": "not JSON",
     b"": "not JSON",
     b"null": "not a JSON object",
     b"\xff\xfe": "not UTF-8",
@@ -55,7 +62,7 @@ def test_json_that_does_not_fit_becomes_a_dead_letter(
 ) -> None:
     topic = make_topic(partitions=2)
     good = [
-        Record(key=b"g", value=b'{"id": 1, "amount": 2.5, "other": []}', partition=0),
+        Record(key=b"g", value=b'{"id": 1, "amount": 2.5, "other": [[[]] ]}', partition=0),
         Record(key=b"t", partition=1),
     ]
     bad = [Record(key=b"b", value=value, partition=index % 2) for index, value in enumerate(BAD_JSON)]

@@ -26,6 +26,7 @@ PROTOBUF_PACKAGE = "org.apache.spark:spark-protobuf_2.13:4.1.3"
 _CORRUPT = "__tidelog_corrupt"
 _READ = "__tidelog_read"
 _WRAPPED = "value"
+_AFTER_AN_OBJECT = r"\}\s*[,}]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,9 @@ def decode_text(data: Column) -> Decoded:
 def decode_json(data: Column, schema: StructType) -> Decoded:
     """A JSON object per record. What follows the object, a missing brace and a field of another type are all bad.
 
-    Spark's parser stops after the first object and would drop a second one without a word; as a field of another
-    object, whatever follows is a syntax error.
+    Spark's parser stops after the first object and would drop what follows without a word. As a field of another object
+    that is a syntax error, unless it closes that object or goes on with more fields. Either begins like the end of an
+    inner object, and is a syntax error in an array: records with such a place in them are counted there as well.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StructField, StructType
@@ -84,11 +86,13 @@ def decode_json(data: Column, schema: StructType) -> Decoded:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     shape = _with_corrupt(StructType([StructField(_WRAPPED, schema)]))
     unfit = F.when(F.try_parse_json(wrapped).isNull(), "not JSON").otherwise(f"does not fit the schema {ddl(schema)}")
+    elements = F.coalesce(F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))), F.lit(0))
     reason = (
         F.when(data.isNull(), None)
         .when(~F.is_valid_utf8(text), "not UTF-8")
         .when(F.col(PARSED)[_CORRUPT].isNotNull(), unfit)
         .when(F.col(PARSED)[_WRAPPED].isNull(), "not a JSON object")
+        .when(text.rlike(_AFTER_AN_OBJECT) & (elements != 1), "not JSON")
     )
     return Decoded(parsed=F.from_json(wrapped, shape, options), value=F.col(PARSED)[_WRAPPED], reason=reason)
 

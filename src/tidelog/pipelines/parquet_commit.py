@@ -1,4 +1,4 @@
-"""An idempotent commit for Parquet directories, for any reader: no log that readers would have to know.
+"""An idempotent commit for directories of Parquet (or other) files, for any reader: no log that readers must know.
 
 Batch N of a sink is written to a staging folder, then a manifest lists its files with their final names, then the
 files are renamed into place, then the sink's progress says N is done. A run that ends before the manifest leaves
@@ -27,7 +27,14 @@ TABLE_FILE = f"{STATE}/table.json"
 
 
 def append_batch(
-    df: DataFrame, path: str, sink_id: str, batch: int, partition_by: Sequence[str], options: Mapping[str, str]
+    df: DataFrame,
+    path: str,
+    sink_id: str,
+    batch: int,
+    partition_by: Sequence[str],
+    options: Mapping[str, str],
+    *,
+    file_format: str = "parquet",
 ) -> bool:
     """Adds the rows of a batch; False if an earlier run had done so."""
     spark = df.sparkSession
@@ -45,7 +52,7 @@ def append_batch(
         writer = df.write.options(**options).mode("overwrite")
         if partition_by:
             writer = writer.partitionBy(*partition_by)
-        writer.parquet(f"{path.rstrip('/')}/{staging}")
+        writer.format(file_format).save(f"{path.rstrip('/')}/{staging}")
         manifest = {"batch": batch, "moves": _moves(files, staging, f"{sink_id[-12:]}-{batch:012d}")}
         files.write(f"{home}/manifest.json", json.dumps(manifest))
     assert manifest is not None
@@ -98,11 +105,12 @@ def _pin_shape(files: Files, path: str, partition_by: Sequence[str], columns: St
 
 def _moves(files: Files, staging: str, stem: str) -> list[tuple[str, str]]:
     """Every data file of the staging folder with its final name, which is the same whenever the batch is written."""
-    found = sorted(name for name in files.walk(staging) if name.endswith(".parquet"))
+    found = sorted(name for name in files.walk(staging) if not name.rpartition("/")[2].startswith(("_", ".")))
     moves = []
     for index, name in enumerate(found):
-        folder = name.rpartition("/")[0]
-        final = f"part-{stem}-{index:05d}.parquet"
+        folder, _, written = name.rpartition("/")
+        # Readers see by the end of a name what is in a file, and how it is compressed.
+        final = f"part-{stem}-{index:05d}.{written.partition('.')[2]}"
         moves.append((f"{staging}/{name}", f"{folder}/{final}" if folder else final))
     return moves
 

@@ -120,6 +120,23 @@ def write_table(
     return (writer.trigger(**arguments) if arguments else writer).start()
 
 
+def write_files(
+    df: DataFrame,
+    path: str,
+    *,
+    format: str,  # noqa: A002
+    partition_by: Sequence[str],
+    checkpoint: str,
+    options: Mapping[str, str],
+) -> bool:
+    """Adds the rows of a frame that is no stream to a directory of files, once for each checkpoint."""
+    absent = [column for column in partition_by if column not in df.columns]
+    if absent:
+        raise PipelineError(f"partition_by: no column {', '.join(absent)} in {', '.join(df.columns)}")
+    sink_id = _sink_id(df, path, checkpoint)
+    return parquet_commit.append_batch(df, path, sink_id, 0, partition_by, options, file_format=format)
+
+
 def read_table(
     spark: SparkSession,
     path: str,

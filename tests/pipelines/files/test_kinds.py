@@ -152,3 +152,31 @@ def test_upserts_of_one_session_do_not_meet(bench: Bench, write_file: WriteFile,
     for name in ("a", "b"):
         rows = bench.spark.read.format("delta").load(str(tmp_path / "out" / name)).collect()
         assert [tuple(row) for row in rows] == [(1, name)]
+
+
+def test_passes_over_a_table_into_files_and_to_the_console(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
+    """A pass adds its rows once, also when it was interrupted; rules are about all rows, not the few that are shown."""
+    letters = bench.topic("letters", partitions=1)
+    bench.spark.range(50).coalesce(1).write.parquet(str(tmp_path / "numbers"))
+    path = write_file(
+        f"""\
+        sources:
+          numbers:
+            table: ./numbers
+            dead-letters: {letters}
+            rules: [{{expect: id < 45, otherwise: drop}}]
+        sinks:
+          eyes: {{from: numbers, console: true, rows: 3}}
+          kept: {{from: numbers, files: ./kept, format: json, options: {{compression: gzip}}}}
+        """
+    )
+    eyes, kept = bench.run(path)
+    assert (eyes.state, eyes.rows_in, kept.state) == ("done", 45, "done"), bench.lines
+    assert len(bench.rows) == 3
+    assert sorted(value["id"] for value in bench.values(letters)) == list(range(45, 50))
+    # As if the run had ended when the files were there, and the pass not counted yet.
+    (tmp_path / ".tidelog" / "checkpoints" / "pipeline" / "kept" / "passes.json").unlink()
+    for passes in (1, 2):
+        assert bench.run(path)[1].state == "done", bench.lines
+        rows = bench.spark.read.json(str(tmp_path / "kept")).collect()
+        assert sorted(row.id for row in rows) == sorted(list(range(45)) * passes)

@@ -133,16 +133,10 @@ def _start_streaming(
         return writer.format(sink.format).start(sink.location)
     if sink.trigger.kind == "continuous":
         return writer.format("console").option("numRows", sink.rows_max).start()
-    rows_max = sink.rows_max
+    console = sink
 
     def show(batch: DataFrame, batch_id: int) -> None:
-        # All rows are computed though few are shown: rules and dead letters are about every one of them.
-        batch.persist()
-        try:
-            batch.count()
-            show_rows(sink.name, batch_id, batch.columns, [tuple(row) for row in batch.limit(rows_max).collect()])
-        finally:
-            batch.unpersist()
+        _show(batch, console, batch_id, show_rows)
 
     return writer.foreachBatch(show).start()
 
@@ -159,14 +153,30 @@ def _write_batch(
         case TableSink():
             _write_table(frame, sink, checkpoint, None)
         case FilesSink():
-            frame.write.format(sink.format).mode("errorifexists").partitionBy(*sink.partition_by).options(
-                **sink.options
-            ).save(sink.location)
+            from tidelog.pipelines.table_sink import write_files
+
+            write_files(
+                frame,
+                sink.location,
+                format=sink.format,
+                partition_by=sink.partition_by,
+                checkpoint=checkpoint,
+                options=sink.options,
+            )
         case ConsoleSink():
-            rows_shown = [tuple(row) for row in frame.limit(sink.rows_max).collect()]
-            show_rows(sink.name, 0, frame.columns, rows_shown)
-            return len(rows_shown)
+            return _show(frame, sink, 0, show_rows)
     return None
+
+
+def _show(frame: DataFrame, sink: ConsoleSink, batch: int, show_rows: ShowRows) -> int:
+    """All rows are computed though few are shown: rules and dead letters are about every one of them."""
+    frame.persist()
+    try:
+        rows = int(frame.count())
+        show_rows(sink.name, batch, frame.columns, [tuple(row) for row in frame.limit(sink.rows_max).collect()])
+    finally:
+        frame.unpersist()
+    return rows
 
 
 def _write_topic(

@@ -37,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     plan = _add_verb(verbs, "plan", "show the graph and the schemas", run_plan)
     run = _add_verb(verbs, "run", "run it, and show how it goes", run_run)
     status = _add_verb(verbs, "status", "how the running pipeline does", run_status)
-    stop = _add_verb(verbs, "stop", "end the running pipeline after the batches at hand", run_stop)
+    stop = _add_verb(verbs, "stop", "end the running pipeline (a batch that is cut off runs again next time)", run_stop)
     for verb in (plan, run):
         verb.add_argument(
             "-b",

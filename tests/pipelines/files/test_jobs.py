@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,18 @@ def fill(bench: Bench, topic: str, numbers: range) -> None:
         key = None if number % 7 == 6 else f"key {number % 5}".encode()
         producer.produce(topic, value, key, timestamp=1_794_816_000_000 + number * 1000, headers=HEADERS[: number % 4])
     assert producer.flush(30) == 0
+
+
+class Waits(threading.Event):
+    """Nobody sets it; it remembers until when it was waited for, and lets nobody wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.until: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.until.append(time.monotonic() + (timeout or 0))
+        return False
 
 
 def archive(bench: Bench, path: Path, *topics: str) -> int:
@@ -76,8 +90,16 @@ def test_archive_audit_replay_and_compact(bench: Bench, tmp_path: Path) -> None:
     target = bench.topic("target", partitions=2)
     steps: list[int] = []
     request = Replay(path=str(table), topic=target, rate=25)
-    done = replay(bench.spark, request, bootstrap=bench.bootstrap, progress=lambda rows, _total: steps.append(rows))
+    began, waits = time.monotonic(), Waits()
+    done = replay(
+        bench.spark, request, bootstrap=bench.bootstrap, progress=lambda rows, _total: steps.append(rows), stop=waits
+    )
     assert (done.rows, done.complete, done.resumed) == (100, True, False)
+    # Each slice waits until the rows before it were due.
+    assert [until - began >= rows / request.rate for until, rows in zip(waits.until, [0, *steps], strict=False)] == [
+        True,
+        True,
+    ]
     assert steps[-1] == 100
     assert len(steps) == 2
     keyed = contents(bench.records(topic, 3))
@@ -128,8 +150,6 @@ def test_an_audit_lists_what_differs(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_a_replay_of_a_time_range_goes_on_where_it_was_interrupted(bench: Bench, tmp_path: Path) -> None:
-    import threading
-
     topic, table, target = bench.topic(partitions=2), tmp_path / "archive", bench.topic("target", partitions=1)
     fill(bench, topic, range(40))
     archive(bench, table, topic)
@@ -151,6 +171,8 @@ def test_jobs_say_what_does_not_fit(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="does not exist; `tidelog archive TOPIC --to"):
         audit(bench.spark, bench.topic(), str(tmp_path / "nothing"), bootstrap=bench.bootstrap)
     bench.spark.range(3).write.parquet(str(tmp_path / "other"))
+    with pytest.raises(PipelineError, match="other is no archive of a topic: it has no column partition, offset, key"):
+        audit(bench.spark, bench.topic(), str(tmp_path / "other"), bootstrap=bench.bootstrap)
     with pytest.raises(PipelineError, match="is no archive of a topic: it has no column key, value"):
         replay(bench.spark, Replay(path=str(tmp_path / "other"), topic="t"), bootstrap=bench.bootstrap)
     with pytest.raises(PipelineError, match="is a table of a catalog; say with --checkpoint"):

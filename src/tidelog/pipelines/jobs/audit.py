@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.jobs.table_formats import table_format
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+COLUMNS = ("partition", "offset", "key", "value", "headers", "timestamp")
+"""What a table must have to be compared; where it has `topic` as well, only rows of the topic are."""
 DIFFERENCES_MAX = 20
 """So many records are listed per audit; the figures count all of them."""
 
@@ -119,6 +122,9 @@ def audit(
     )
     found_format = table_format(spark, path)
     rows = read_table(spark, path, format=found_format)
+    missing = [name for name in COLUMNS if name not in rows.columns]
+    if missing:
+        raise PipelineError(f"{path} is no archive of a topic: it has no column {', '.join(missing)}")
     if "topic" in rows.columns:
         rows = rows.where(functions.col("topic") == topic)
     log = _hashed(records)

@@ -3,7 +3,8 @@
 One Spark session (`local[2]`) and both brokers run throughout. In every round each case runs on every side, once from
 the first to the last and once the other way; the first round is not kept. The ratio is that of rows per second,
 Tidelog's pipeline on Tidelog by the plain connector on Kafka; the plain connector on Tidelog shows what is the broker's
-part of it.
+part of it. What a run has written is counted, and a run that lost or doubled rows ends the benchmark. With `--strict` a
+target that is missed makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from benchmarks.pipelines.cases import (
     SHAPES,
     Run,
     Shape,
+    count_rows,
     run_plain,
     run_tidelog,
     timed,
@@ -115,6 +117,10 @@ def choose_cases(targets: list[str], growth: bool) -> list[Case]:
     return cases
 
 
+class WrongCount(Exception):
+    """A run lost or doubled rows: how fast it was does not matter."""
+
+
 class Bench:
     """Both brokers, one session, and what was measured: case -> side -> rows per second."""
 
@@ -138,7 +144,10 @@ class Bench:
                 if case.target == "topic":
                     sink = make_topic(bootstrap, f"sink-{next(_numbers)}", case.shape.partitions)
                 run = Run(self.spark, bootstrap, f"source-{case.shape.name}", place, sink)
-                rate = timed(side.action, run, case.target, self.shape(case.shape).records)
+                records = self.shape(case.shape).records
+                rate = timed(side.action, run, case.target, records)
+                if (written := count_rows(run, case.target)) != records:
+                    raise WrongCount(f"{case.name}, {side.name}: {written:,} rows were written of {records:,}")
                 say(f"  {case.name:28} {side.name:16} {rate:12,.0f} rows/s{'' if number else '  (warm-up)'}")
                 if number:
                     self.rates.setdefault(case.name, {}).setdefault(side.name, []).append(rate)
@@ -149,12 +158,21 @@ class Bench:
         lines = [f"| case | {head} | ratio | target | |", "|---|---:|---:|---:|---:|---|---|"]
         for case in (case for case in self.cases if case.name in self.rates):
             medians = {name: statistics.median(rates) for name, rates in self.rates[case.name].items()}
-            ratio = medians[OURS.name] / medians[PLAIN.name]
+            ratio = self.ratio(case)
             target = Figure(case.name, case.name, "rows/s", at_least=case.at_least)
             values = " | ".join(format_value(medians.get(side.name)) for side in SIDES)
             verdict = target.verdict(ratio).value
             lines.append(f"| {case.name} | {values} | {ratio:.2f} | {target.target} | {verdict} |")
         return "\n".join(lines)
+
+    def missed(self) -> list[str]:
+        """Cases whose ratio is below their target."""
+        measured = [case for case in self.cases if case.name in self.rates and case.at_least is not None]
+        return [case.name for case in measured if self.ratio(case) < (case.at_least or 0)]
+
+    def ratio(self, case: Case) -> float:
+        ours, plain = (statistics.median(self.rates[case.name][side.name]) for side in (OURS, PLAIN))
+        return ours / plain
 
     def keep(self, directory: Path, options: Mapping[str, str]) -> Path:
         machine = {**describe_machine(), "spark": f"{self.spark.version}, local[2]", **options}
@@ -171,6 +189,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipelines", description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a fifth of the records, one round; no verdict")
     parser.add_argument("--rounds", type=int, default=2, help="measured rounds of every case (default 2)")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
     parser.add_argument("--no-results", action="store_true", help="print the table and keep nothing")
     parser.add_argument(
         "--target", action="append", choices=tuple(TARGETS), help="only into this (several times: these)"
@@ -201,13 +220,20 @@ def main() -> int:
         bench = Bench(spark, bootstraps, directory, 0.2 if args.quick else 1, cases)
         for shape, broker in itertools.product(dict.fromkeys(case.shape for case in cases), brokers.values()):
             fill(broker.bootstrap, bench.shape(shape))
-        for case in cases:
-            bench.measure(case, rounds)
+        try:
+            for case in cases:
+                bench.measure(case, rounds)
+        except WrongCount as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
         print(bench.table())
         if not args.no_results:
             options = {"rounds": str(rounds), "duration": f"{(time.monotonic() - started) / 60:.0f} min"}
             say(f"kept in {bench.keep(RESULTS, options).name}")
-    return 0
+    missed = bench.missed() if args.strict else []
+    if missed:
+        print(f"below target: {', '.join(missed)}", file=sys.stderr)
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

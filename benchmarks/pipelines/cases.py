@@ -91,6 +91,18 @@ def timed(action: Callable[[Run, str], None], run: Run, target: str, records: in
     return records / (time.monotonic() - started)
 
 
+def count_rows(run: Run, target: str) -> int:
+    """What a run has written: committed records of the topic, rows of the table."""
+    if target == "topic":
+        options = {"kafka.bootstrap.servers": run.bootstrap, "subscribe": run.sink, "startingOffsets": "earliest"}
+        written = (
+            run.spark.read.format("kafka").options(**options, **{"kafka.isolation.level": "read_committed"}).load()
+        )
+    else:
+        written = run.spark.read.format(target).load(str(run.place / "table"))
+    return int(written.count())
+
+
 def _finish(query: Any) -> None:
     try:
         if not query.awaitTermination(RUN_TIMEOUT_S):

@@ -44,6 +44,9 @@ class Pipeline:
     per_batch: int
     tables: tuple[str, ...] = ("parquet",)
     master: str = "local[2]"
+    trigger: str = "available-now"
+    shuffled: bool = False
+    """Rows are brought together by target partition before they are written, instead of by the tasks that read."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -68,7 +71,8 @@ def start(spark: SparkSession, pipeline: Pipeline) -> list[Any]:
             pipeline.sink,
             bootstrap=pipeline.bootstrap,
             checkpoint=f"{pipeline.state}/checkpoint-topic",
-            trigger="available-now",
+            trigger=pipeline.trigger,
+            order_by=("partition", "offset") if pipeline.shuffled else None,
         )
     ]
     queries += [
@@ -77,7 +81,7 @@ def start(spark: SparkSession, pipeline: Pipeline) -> list[Any]:
             pipeline.table(table_format),
             format=table_format,
             checkpoint=f"{pipeline.state}/checkpoint-{table_format}",
-            trigger="available-now",
+            trigger=pipeline.trigger,
         )
         for table_format in pipeline.tables
     ]

@@ -20,7 +20,8 @@ ROUNDS = int(os.environ.get("TIDELOG_TEST_ROUNDS", "10"))
 
 def fill(bootstrap: str, topic: str, count: int, first: int = 0) -> None:
     numbers = range(first, first + count)
-    produce(bootstrap, topic, [Record(key=f"k{n % 31}".encode(), value=str(n).encode()) for n in numbers])
+    records = [Record(key=f"k{n % 31}".encode(), value=str(n).encode()) for n in numbers]
+    produce(bootstrap, topic, records, **{"enable.idempotence": "true"})
 
 
 def check(bootstrap: str, topic: str, count: int) -> None:

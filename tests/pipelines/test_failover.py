@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections.abc import Iterator
@@ -16,11 +17,14 @@ from tests.pipelines.inputs import check, fill
 
 from tidelog.cli.local_cluster import LocalCluster
 from tidelog.model.ids import TopicPartition
+from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.errors import Unreachable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COUNT = 900
+COUNT = 300
+"""Records before, and after, the death of a leader."""
 PER_BATCH = 180
 FINISH_TIMEOUT_S = 300.0
 
@@ -38,36 +42,58 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         running.stop()
 
 
+class Restarted:
+    """A query that is started again when it gives up, as the supervisor of a pipeline does."""
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline) -> None:
+        self._spark, self._pipeline = spark, pipeline
+        self._files = Files(spark, f"{pipeline.state}/checkpoint-topic")
+        [self._query] = start(spark, pipeline)
+        self.starts = 1
+
+    def read_on(self, least: int) -> None:
+        """Waits until so many records of the source were read and written."""
+        deadline_s = time.monotonic() + FINISH_TIMEOUT_S
+        while (read := sum(self._files.positions().get(self._pipeline.source, {}).values())) < least:
+            if time.monotonic() >= deadline_s:
+                raise TimeoutError(f"{read} records of {least} in time; {self.starts} starts")
+            if not self._query.isActive:
+                with contextlib.suppress(Unreachable):
+                    [self._query] = start(self._spark, self._pipeline)
+                    self.starts += 1
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        self._query.stop()
+
+
 @pytest.mark.timeout(900)
 def test_leaders_die_under_a_running_query(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
-    """A query that gives up is started again, as the supervisor of a pipeline does."""
-    bootstrap = cluster.bootstrap
+    """Records come before and after each death, so that there is always work left."""
+    bootstrap, count = cluster.bootstrap, 0
     source, sink = create_topic(bootstrap), create_topic(bootstrap)
-    fill(bootstrap, source, COUNT)
     pipeline = Pipeline(
-        bootstrap=bootstrap, source=source, sink=sink, state=str(tmp_path), per_batch=PER_BATCH, tables=()
+        bootstrap=bootstrap,
+        source=source,
+        sink=sink,
+        state=str(tmp_path),
+        per_batch=PER_BATCH,
+        tables=(),
+        trigger="100 milliseconds",
     )
-    commits = tmp_path / "checkpoint-topic" / "commits"
-    targets = [sink, source]
-    [query] = start(spark, pipeline)
-    done, deadline_s, starts = 0, time.monotonic() + FINISH_TIMEOUT_S, 1
+    query = Restarted(spark, pipeline)
     try:
-        while query.isActive or query.exception() is not None:
-            if time.monotonic() >= deadline_s:
-                raise TimeoutError(f"{done} batches in time")
-            if not query.isActive:
-                [query] = start(spark, pipeline)
-                starts += 1
-            batches = len(list(commits.glob("[0-9]*")))
-            if targets and batches > done:
-                done = batches
-                state = wait_for(bootstrap, is_whole, "a whole cluster")
-                victim = state.partitions[TopicPartition(targets.pop(), 0)].leader
-                cluster.send_signal(victim, signal.SIGKILL)
-                cluster.start_again(victim)
-            time.sleep(0.05)
+        for topic in (source, sink):
+            state = wait_for(bootstrap, is_whole, "a whole cluster")
+            victim = state.partitions[TopicPartition(topic, 0)].leader
+            fill(bootstrap, source, COUNT, first=count)
+            query.read_on(count + 1)
+            cluster.send_signal(victim, signal.SIGKILL)
+            fill(bootstrap, source, COUNT, first=count + COUNT)
+            cluster.start_again(victim)
+            count += 2 * COUNT
+            query.read_on(count)
     finally:
         query.stop()
-    assert not targets, "both leaders died while there was work left"
-    print(f"the query was started {starts} times")
-    check(bootstrap, sink, COUNT)
+    print(f"the query was started {query.starts} times")
+    check(bootstrap, sink, count)

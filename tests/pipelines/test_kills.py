@@ -6,6 +6,7 @@ transaction it still believes to be its own. `test_cluster` has the executors.
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from tests.pipelines.driver import Pipeline, start
 from tests.pipelines.inputs import ROUNDS, check, check_tables, fill
 from tests.pipelines.processes import kill, run_until_killed, spawn
 from tests.servers.tools import require_kafka
+
+from tidelog.pipelines.sink_state import FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,9 +49,14 @@ def check_zombies(place: Path) -> None:
     assert "committed" not in outcomes, outcomes
 
 
-def die_at_every_worst_moment(spark: SparkSession, pipeline: Pipeline, place: Path) -> None:
+def die_at_every_worst_moment(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    place: Path,
+    moments: tuple[str, ...] = ("open", "partial", "committed"),
+) -> None:
     output, count = place / "output", 0
-    for moment in ("open", "partial", "committed"):
+    for moment in moments:
         # Something new for every query, however far those came before the death of the last run.
         fill(pipeline.bootstrap, pipeline.source, 300, first=count)
         count += 300
@@ -67,6 +75,20 @@ def test_the_driver_dies_at_the_worst_moments(
     source, sink = make_topic(partitions=3), make_topic(partitions=3)
     pipeline = Pipeline(bootstrap=bootstrap, source=source, sink=sink, state=str(tmp_path), per_batch=200)
     die_at_every_worst_moment(spark, pipeline, tmp_path)
+
+
+@pytest.mark.timeout(1800)
+def test_the_driver_dies_at_the_worst_moments_of_a_shuffle(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """The general case: lanes are sets of target partitions, and a task has rows of all source partitions."""
+    source, sink = make_topic(partitions=2), make_topic(partitions=3)
+    pipeline = Pipeline(
+        bootstrap=bootstrap, source=source, sink=sink, state=str(tmp_path), per_batch=200, tables=(), shuffled=True
+    )
+    die_at_every_worst_moment(spark, pipeline, tmp_path, ("open", "partial"))
+    layouts = json.loads((tmp_path / "checkpoint-topic" / FILE).read_text())["layouts"]
+    assert [layout["by_source"] for layout in layouts] == [False]
 
 
 @pytest.mark.long
@@ -108,6 +130,8 @@ def test_the_driver_dies_at_random_moments(
                 400,
             )
             time.sleep(chance.uniform(0, 1.5))
+            # It may be done with everything; one that broke by itself was not killed.
+            assert process.poll() in (None, 0), output.read_text()[-3000:]
         finally:
             kill(process)
     finish(spark, replace(pipeline, per_batch=20_000))

@@ -153,7 +153,7 @@ class PipelineRun:
         def start() -> Running:
             # A query that is started again gets a new plan: what it joins with may have changed meanwhile.
             if not first:
-                self._wait_for_broker(sink)
+                self._require_broker(sink)
             current = first.pop() if first else builder.build(sink)
             return start_query(
                 current,
@@ -169,7 +169,7 @@ class PipelineRun:
 
         return Watched(status, start, explain, self._pipeline.restart)
 
-    def _wait_for_broker(self, sink: Sink) -> None:
+    def _require_broker(self, sink: Sink) -> None:
         """Clients try for a long time before they say that nobody is there; the other queries are watched meanwhile."""
         parts = [self._pipeline.relation(name) for name in upstream(self._pipeline, sink.input)]
         needed = isinstance(sink, TopicSink) or any(isinstance(part, TopicSource) for part in parts)

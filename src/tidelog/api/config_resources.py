@@ -58,18 +58,10 @@ def describe_topic(
     """The settings of a topic with these overrides. `names` limits the answer; None is all of them."""
     broker = image.broker_config(config)
     defaults = broker.topic_defaults
-    entries = []
-    for setting in _chosen(TopicConfig.SETTINGS, names):
-        synonyms = [synonym for name in setting.synonyms for synonym in _broker_synonyms(broker, name)]
-        override = overrides.get(setting.name)
-        if override is not None:
-            synonyms.insert(0, Synonym(setting.name, setting.normalise(override), ConfigSource.TOPIC))
-            value: str | None = synonyms[0].value
-        else:
-            value = defaults.value_text(setting.name)
-        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
-        entries.append(_entry(setting, value, source, synonyms, is_read_only=False))
-    return entries
+    return [
+        _entry_over_broker(setting, overrides, ConfigSource.TOPIC, broker, defaults.value_text(setting.name))
+        for setting in _chosen(TopicConfig.SETTINGS, names)
+    ]
 
 
 def describe_group(
@@ -78,14 +70,24 @@ def describe_group(
     """The settings of a consumer group, whether it has members or not."""
     broker = image.broker_config(config)
     overrides = image.group_configs.get(group_id, {})
-    entries = []
-    for setting in _chosen(GroupConfig.SETTINGS, names):
-        synonyms = [synonym for name in setting.synonyms for synonym in _broker_synonyms(broker, name)]
-        override = overrides.get(setting.name)
-        if override is not None:
-            synonyms.insert(0, Synonym(setting.name, setting.normalise(override), ConfigSource.GROUP))
-        entries.append(_entry(setting, synonyms[0].value, synonyms[0].source, synonyms, is_read_only=False))
-    return entries
+    return [
+        _entry_over_broker(setting, overrides, ConfigSource.GROUP, broker, broker.value_text(setting.synonyms[0]))
+        for setting in _chosen(GroupConfig.SETTINGS, names)
+    ]
+
+
+def _entry_over_broker(
+    setting: Setting, overrides: Mapping[str, str], source: ConfigSource, broker: BrokerConfig, default: str | None
+) -> ConfigEntry:
+    """A setting that a resource has of its own (it is then from `source`), or that it takes from the broker."""
+    synonyms = [synonym for name in setting.synonyms for synonym in _broker_synonyms(broker, name)]
+    value = default
+    override = overrides.get(setting.name)
+    if override is not None:
+        value = setting.normalise(override)
+        synonyms.insert(0, Synonym(setting.name, value, source))
+    found = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    return _entry(setting, value, found, synonyms, is_read_only=False)
 
 
 def describe_broker(

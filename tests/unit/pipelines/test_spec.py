@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.pipelines.formats import PROTOBUF_PACKAGE
+from tidelog.pipelines.run.queries import packages_needed
 from tidelog.pipelines.spec.document import SpecError
 from tidelog.pipelines.spec.model import (
     ConsoleSink,
@@ -174,6 +176,21 @@ def test_addresses_are_left_as_they_are(tmp_path: Path) -> None:
     pipeline = read(tmp_path, change("checkpoint: state/shop", "checkpoint: s3a://bucket/state/"))
     assert pipeline.checkpoint == "s3a://bucket/state"
     assert pipeline.sources["orders"].name == "orders"
+
+
+def test_a_descriptor_is_found_beside_the_file(tmp_path: Path) -> None:
+    text = """
+sources:
+  orders: {topic: orders, value: protobuf, schema: protos/orders.desc, message: shop.Order}
+sinks:
+  all: {from: orders, console: true}
+"""
+    pipeline = read(tmp_path, text)
+    source = pipeline.sources["orders"]
+    assert isinstance(source, TopicSource)
+    assert source.schema == str(tmp_path / "protos" / "orders.desc")
+    assert packages_needed(pipeline) == (PROTOBUF_PACKAGE,)
+    assert packages_needed(read(tmp_path, GOOD)) == ()
 
 
 def test_variables_come_from_the_environment(tmp_path: Path) -> None:

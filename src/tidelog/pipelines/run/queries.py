@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidelog.pipelines.checkpoint import Files
-from tidelog.pipelines.spec.model import ConsoleSink, FilesSink, Pipeline, Sink, TableSink, TopicSink, Trigger
+from tidelog.pipelines.formats import PROTOBUF_PACKAGE
+from tidelog.pipelines.spec.model import (
+    ConsoleSink,
+    FilesSink,
+    Pipeline,
+    Sink,
+    TableSink,
+    TopicSink,
+    TopicSource,
+    Trigger,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -250,6 +260,13 @@ def _spark_trigger(trigger: Trigger) -> dict[str, Any]:
             return {"continuous": f"{trigger.interval_ms} milliseconds"}
         case "interval":
             return {"processingTime": f"{trigger.interval_ms} milliseconds"}
+
+
+def packages_needed(pipeline: Pipeline) -> tuple[str, ...]:
+    """Jars beside the pinned ones."""
+    sources = pipeline.sources.values()
+    reads_protobuf = any(isinstance(source, TopicSource) and source.value == "protobuf" for source in sources)
+    return (PROTOBUF_PACKAGE,) if reads_protobuf else ()
 
 
 def tables_needed(pipeline: Pipeline) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from tidelog.pipelines.run.explain import explain_query_failure, is_reachable, p
 from tidelog.pipelines.run.frames import FrameBuilder
 from tidelog.pipelines.run.lag import LagWatcher
 from tidelog.pipelines.run.progress import QueryStatus
-from tidelog.pipelines.run.queries import Running, ShowRows, start_query, tables_needed
+from tidelog.pipelines.run.queries import Running, ShowRows, packages_needed, start_query, tables_needed
 from tidelog.pipelines.run.restarts import Failure
 from tidelog.pipelines.run.senders import choose_senders
 from tidelog.pipelines.run.state_files import StateFiles
@@ -213,6 +213,7 @@ def open_session(pipeline: Pipeline, master: str | None) -> SparkSession:
         master or pipeline.spark.get("master"),
         app=f"tidelog {pipeline.name}",
         tables=tables_needed(pipeline),
+        packages=packages_needed(pipeline),
         config=config,
     )
 

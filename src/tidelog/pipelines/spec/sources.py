@@ -39,7 +39,7 @@ def read_source(section: Section, name: str, line: int, directory: Path, dead_le
     relation = read_relation_keys(section, name, line, dead_letters)
     kind = read_kind(section, KINDS)
     if kind == "topic":
-        return _read_topic(section, relation)
+        return _read_topic(section, relation, directory)
     if kind == "table":
         location = section.required_word("table", "a path, or the name of a table in Spark's catalog")
         return TableSource(
@@ -125,7 +125,7 @@ def check_topic_name(section: Section, key: str, topic: str) -> None:
         section.complain(key, f"{topic!r} is no name for a topic: up to 249 letters, digits, `.`, `_` and `-`")
 
 
-def _read_topic(section: Section, relation: RelationKeys) -> TopicSource:
+def _read_topic(section: Section, relation: RelationKeys, directory: Path) -> TopicSource:
     topics = tuple(text.value for text in section.words("topic"))
     for topic in topics:
         check_topic_name(section, "topic", topic)
@@ -135,12 +135,13 @@ def _read_topic(section: Section, relation: RelationKeys) -> TopicSource:
         relation["dead_letters"] = f"{topics[0]}.dead-letters"
     value = section.choice("value", VALUE_FORMATS, "json")
     schema = section.text("schema")
+    schema_text = schema.value.strip() if schema else ""
     source = TopicSource(
         **relation,
         topics=topics,
         value=value,
         key=section.choice("key", KEY_FORMATS, "text"),
-        schema=schema.value.strip() if schema else "",
+        schema=resolve_path(directory, schema_text) if value == "protobuf" else schema_text,
         schema_line=schema.first_line if schema else 0,
         message=section.word("message"),
         registry=section.word("registry"),

@@ -82,6 +82,8 @@ def measure_starts(rounds: Rounds, kinds: list[str], name: str, count: int, dire
         for kind in in_turn(kinds, number):
             say(f"{name}, round {number + 1} of {count}, {kind}")
             place = directory / f"{name}-{kind}-{number}"
+            # What the one before has left to the disk would be waited for by the first sync of this one.
+            os.sync()
             keep(rounds, kind, measure(kind, place))
             shutil.rmtree(place)
 
@@ -161,7 +163,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-", dir=args.data) as directory:
         for name in (START, REPLAY):
             if name in wanted:
-                measure_starts(rounds, kinds, name, 1 if args.quick else 2, Path(directory))
+                measure_starts(rounds, kinds, name, count, Path(directory))
         for load in loads:
             if load.cases:
                 measure_load(rounds, kinds, load, count, share, Path(directory))

@@ -37,14 +37,25 @@ class Progress:
 
 
 class Files:
-    """A directory, through Hadoop's file systems, or plainly where the session has no JVM (Spark Connect)."""
+    """A directory, through Hadoop's file systems, or plainly where it is on this machine.
+
+    Hadoop starts a process for the permissions of every local file it makes, which takes longer than all the rest of a
+    small batch. A session without a JVM (Spark Connect) reaches nothing but this machine.
+    """
 
     def __init__(self, spark: SparkSession, directory: str) -> None:
         self._directory = directory.rstrip("/")
         self._spark = spark
         self._jvm: Any = getattr(spark, "_jvm", None) if hasattr(spark, "_jsc") else None
-        if self._jvm is None and "://" in directory and not directory.startswith("file://"):
-            raise PipelineError(f"{directory}: a Spark Connect client reaches local paths only")
+        self._local = self._directory.removeprefix("file://")
+        if self._jvm is None:
+            if "://" in directory and not directory.startswith("file://"):
+                raise PipelineError(f"{directory}: a Spark Connect client reaches local paths only")
+            return
+        address = self._hadoop("")[1].toUri()
+        if address.getScheme() == "file":
+            self._jvm = None
+            self._local = str(address.getPath())
 
     def read(self, name: str) -> str | None:
         """The text of a file, None if there is no such file."""
@@ -105,10 +116,12 @@ class Files:
     def move(self, source: str, target: str) -> None:
         """Renames a file. One that was renamed by an earlier run is left where it is."""
         if self._jvm is None:
-            place = self._plain(target)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if self._plain(source).exists():
-                self._plain(source).replace(place)
+            place, was = self._plain(target), self._plain(source)
+            if was.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                was.replace(place)
+            elif not place.exists():
+                raise _removed(was, place)
             return
         system, old = self._hadoop(source)
         _, new = self._hadoop(target)
@@ -117,14 +130,16 @@ class Files:
             if not system.rename(old, new):
                 raise PipelineError(f"{old.toString()} cannot be renamed to {new.toString()}")
         elif not system.exists(new):
-            raise PipelineError(
-                f"{old.toString()} is gone and {new.toString()} is not there: a file of a batch was removed"
-            )
+            raise _removed(old.toString(), new.toString())
 
     def delete(self, name: str) -> None:
         """Removes a file or a folder with all in it, if it is there."""
         if self._jvm is None:
-            shutil.rmtree(self._plain(name), ignore_errors=True)
+            path = self._plain(name)
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
             return
         system, path = self._hadoop(name)
         system.delete(path, True)
@@ -160,12 +175,16 @@ class Files:
         return max((int(name) for name in self.names(folder) if name.isdigit()), default=-1)
 
     def _plain(self, name: str) -> Path:
-        return Path(self._directory.removeprefix("file://")) / name
+        return Path(self._local) / name
 
     def _configuration(self) -> Any:
         return self._spark._jsc.hadoopConfiguration()
 
     def _hadoop(self, name: str) -> tuple[Any, Any]:
-        path = self._jvm.org.apache.hadoop.fs.Path(f"{self._directory}/{name}")
+        path = self._jvm.org.apache.hadoop.fs.Path(f"{self._directory}/{name}" if name else self._directory)
         system = path.getFileSystem(self._configuration())
         return system, system.makeQualified(path)
+
+
+def _removed(old: object, new: object) -> PipelineError:
+    return PipelineError(f"{old} is gone and {new} is not there: a file of a batch was removed")

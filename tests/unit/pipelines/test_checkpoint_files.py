@@ -50,7 +50,7 @@ def test_files_and_folders_are_deleted_if_they_are_there(tmp_path: Path) -> None
 def test_damaged_state_is_named(tmp_path: Path) -> None:
     files = files_in(tmp_path)
     files.write("a.json", "[1]")
-    with pytest.raises(PipelineError, match="a.json is damaged: not an object"):
+    with pytest.raises(PipelineError, match=r"a\.json is damaged: not an object"):
         files.read_json("a.json")
 
 

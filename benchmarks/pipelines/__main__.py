@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.errors import StreamingQueryException
 
 from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
 from benchmarks.figures import Figure
@@ -145,7 +146,12 @@ class Bench:
                     sink = make_topic(bootstrap, f"sink-{next(_numbers)}", case.shape.partitions)
                 run = Run(self.spark, bootstrap, f"source-{case.shape.name}", place, sink)
                 records = self.shape(case.shape).records
-                rate = timed(side.action, run, case.target, records)
+                try:
+                    rate = timed(side.action, run, case.target, records)
+                except (StreamingQueryException, TimeoutError) as error:
+                    # Of whichever side: the other figures are not lost for it.
+                    say(f"  {case.name:28} {side.name:16} failed: {str(error).partition(chr(10))[0][:200]}")
+                    continue
                 if (written := count_rows(run, case.target)) != records:
                     raise WrongCount(f"{case.name}, {side.name}: {written:,} rows were written of {records:,}")
                 say(f"  {case.name:28} {side.name:16} {rate:12,.0f} rows/s{'' if number else '  (warm-up)'}")
@@ -162,17 +168,19 @@ class Bench:
             target = Figure(case.name, case.name, "rows/s", at_least=case.at_least)
             values = " | ".join(format_value(medians.get(side.name)) for side in SIDES)
             verdict = target.verdict(ratio).value
-            lines.append(f"| {case.name} | {values} | {ratio:.2f} | {target.target} | {verdict} |")
+            shown = "-" if ratio is None else f"{ratio:.2f}"
+            lines.append(f"| {case.name} | {values} | {shown} | {target.target} | {verdict} |")
         return "\n".join(lines)
 
     def missed(self) -> list[str]:
-        """Cases whose ratio is below their target."""
-        measured = [case for case in self.cases if case.name in self.rates and case.at_least is not None]
-        return [case.name for case in measured if self.ratio(case) < (case.at_least or 0)]
+        """Cases whose ratio is below their target, or that have none."""
+        held = [case for case in self.cases if case.at_least is not None]
+        return [case.name for case in held if (self.ratio(case) or 0) < (case.at_least or 0)]
 
-    def ratio(self, case: Case) -> float:
-        ours, plain = (statistics.median(self.rates[case.name][side.name]) for side in (OURS, PLAIN))
-        return ours / plain
+    def ratio(self, case: Case) -> float | None:
+        """None where a side has failed whenever it was tried."""
+        ours, plain = (self.rates.get(case.name, {}).get(side.name) for side in (OURS, PLAIN))
+        return statistics.median(ours) / statistics.median(plain) if ours and plain else None
 
     def keep(self, directory: Path, options: Mapping[str, str]) -> Path:
         machine = {**describe_machine(), "spark": f"{self.spark.version}, local[2]", **options}

@@ -55,7 +55,6 @@ class Connection:
         "_metrics",
         "_monotonic_s",
         "_outgoing",
-        "_polling",
         "_queued_frames",
         "_transport",
         "_turn_bytes",
@@ -72,7 +71,6 @@ class Connection:
         self._budget = listener.budget
         self._metrics = listener.metrics
         self._monotonic_s = listener.monotonic_s
-        self._polling = listener.polling
         self._dispatch = dispatch
         self._frames = FrameReader(listener.scratch, listener.frame_bytes_max, places=listener.places)
         self._queued_frames: deque[Frame] = deque()
@@ -147,8 +145,6 @@ class Connection:
     def buffer_updated(self, nbytes: int) -> None:
         self._metrics.bytes_in += nbytes
         self.last_active_s = self._monotonic_s()
-        if self._polling is not None:
-            self._polling.note_read()
         self._budget.charge(nbytes)
         self._held_bytes += nbytes
         try:

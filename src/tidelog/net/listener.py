@@ -15,7 +15,6 @@ from tidelog.net.connection import Connection, Dispatch
 from tidelog.net.framing import SCRATCH_BYTES
 from tidelog.net.loop_side import ConnectionProtocol
 from tidelog.net.places import FramePlaces
-from tidelog.net.polling import Polling
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics
 
@@ -67,7 +66,6 @@ class Listener:
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         idle_s: float = 600.0,
-        polling: Polling | None = None,
         monotonic_s: Callable[[], float],
     ) -> None:
         """`counts` is shared by the listeners of a node, and so are the limits on it. For a listener that other nodes
@@ -78,7 +76,6 @@ class Listener:
         self.frame_bytes_max = frame_bytes_max
         self.connection_bytes_max = max(limits.CONNECTION_IN_FLIGHT_BYTES_MAX, frame_bytes_max + (1 << 20))
         self.monotonic_s = monotonic_s
-        self.polling = polling
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         """Where the sockets of all connections are read into, one at a time."""
         self.places = FramePlaces()

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from tidelog.api.context import Services
@@ -33,7 +32,6 @@ from tidelog.metadata.image import Endpoint
 from tidelog.model import limits
 from tidelog.net.budget import ByteBudget
 from tidelog.net.listener import ConnectionCounts, Listener, ListenError
-from tidelog.net.polling import Polling
 from tidelog.node.cluster import Cluster
 from tidelog.node.errors import NodeStartError
 from tidelog.node.statistics import NodeStatistics
@@ -282,8 +280,6 @@ class Node:
             )
         )
         counts = ConnectionCounts()
-        loop = asyncio.get_running_loop()
-        polling = Polling(config.tidelog_poll_us, loop.call_soon, perf_counter) if config.tidelog_poll_us else None
         several = len(config.bound_listeners) > 1
         for wanted in config.bound_listeners:
             listener = Listener(
@@ -300,7 +296,6 @@ class Node:
                 send_buffer_bytes=config.socket_send_buffer_bytes,
                 receive_buffer_bytes=config.socket_receive_buffer_bytes,
                 idle_s=config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else float("inf"),
-                polling=polling,
                 monotonic_s=monotonic_s,
             )
             await listener.bind(wanted.host, wanted.port)

@@ -71,14 +71,6 @@ class BrokerSection(Settings, section="broker"):
     socket_listen_backlog_size: int = int32(
         default=1024, minimum=1, doc="Connections the operating system holds until the node accepts them."
     )
-    tidelog_poll_us: int = int32(
-        default=0,
-        minimum=0,
-        maximum=1000,
-        doc="How many microseconds the node looks for the next request before it sleeps, while requests come one soon "
-        "after the other. With 100, clients that wait for each answer get it in half the time on a machine with idle "
-        "cores, for a fifth more processor time; 0 always sleeps.",
-    )
     connections_max_idle_ms: int = int64(
         default=600_000, minimum=-1, doc="How long a connection may be silent before it is closed; -1 for ever."
     )

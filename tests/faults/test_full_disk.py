@@ -114,6 +114,11 @@ def test_topics_cannot_be_made_on_a_full_disk_but_the_node_lives(node: Node, sma
         create_topic(connection, "room-again")
 
 
+def wait_for_room(connection: Connection, topic: str) -> None:
+    large = build_batch([NewRecord(b"x" * 100_000)])
+    wait_until(lambda: produce_batch(connection, topic, large).error_code == 0, "there is room again")
+
+
 def delete_topic(connection: Connection, topic: str) -> int:
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=10_000)
     return int(connection.call(request, 6).responses[0].error_code)
@@ -132,10 +137,7 @@ def test_a_node_starts_on_a_full_disk_and_a_topic_can_be_deleted_to_make_room(no
     assert list(read_log(node.port, kept).values()) == [b"precious"]
     with Connection(node.port) as connection:
         assert delete_topic(connection, doomed) == 0
-        wait_until(
-            lambda: produce_batch(connection, kept, build_batch([NewRecord(b"x" * 100_000)])).error_code == 0,
-            "there is room again",
-        )
+        wait_for_room(connection, kept)
 
 
 def test_a_topic_can_be_deleted_when_not_a_byte_is_left(node: Node, small_disk: Path) -> None:
@@ -145,10 +147,7 @@ def test_a_topic_can_be_deleted_when_not_a_byte_is_left(node: Node, small_disk: 
         write_until_full(connection, doomed)
         fill_the_rest(node.data / "filler")
         assert delete_topic(connection, doomed) == 0
-        wait_until(
-            lambda: produce_batch(connection, kept, build_batch([NewRecord(b"x" * 100_000)])).error_code == 0,
-            "there is room again",
-        )
+        wait_for_room(connection, kept)
 
 
 def test_records_can_be_deleted_when_not_a_byte_is_left(node: Node, small_disk: Path) -> None:
@@ -168,10 +167,7 @@ def test_records_can_be_deleted_when_not_a_byte_is_left(node: Node, small_disk: 
             return bool(answer.low_watermark == written)
 
         wait_until(delete_all, "what is deleted makes room for saying so")
-        wait_until(
-            lambda: produce_batch(connection, topic, build_batch([NewRecord(b"x" * 100_000)])).error_code == 0,
-            "there is room again",
-        )
+        wait_for_room(connection, topic)
 
 
 def test_a_start_without_room_is_one_line(node: Node, small_disk: Path) -> None:

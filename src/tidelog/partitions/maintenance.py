@@ -136,11 +136,7 @@ class Maintenance:
             logger.warning_limited("cannot write checkpoints yet", reason=str(error))
 
     async def _flush(self, partition: Partition) -> None:
-        try:
-            flush = partition.log.begin_flush()
-        except OSError as error:
-            logger.error("a log cannot be synced now", partition=str(partition), reason=str(error))
-            return
+        flush = partition.log.begin_flush()
         try:
             await asyncio.get_running_loop().run_in_executor(self._executor, flush.sync)
         except StorageFailure as failure:

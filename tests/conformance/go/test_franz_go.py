@@ -1,8 +1,7 @@
-"""franz-go in groups of both protocols; built from `main.go` beside this file, skipped where that cannot be."""
+"""franz-go in groups of both protocols; built from `main.go` beside this file."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from benchmarks.broker_process import BrokerProcess
 from benchmarks.wire import Connection
 from tests.conformance.groups.member import Groups
 from tests.conformance.groups.processes import MemberProcess, share_and_leave
+from tests.servers.tools import missing, require_program
 
 BUILD_S_MAX = 280
 
@@ -18,13 +18,11 @@ BUILD_S_MAX = 280
 @pytest.fixture(scope="module")
 def member(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The program; its modules come from the module proxy the first time."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("missing: go (not on PATH)")
+    go = require_program("go")
     source = Path(__file__).parent
     fetched = subprocess.run([go, "mod", "download"], cwd=source, capture_output=True, text=True, timeout=60)
     if fetched.returncode != 0:
-        pytest.skip(f"missing: franz-go (go mod download: {fetched.stderr.strip()[-200:]})")
+        missing(f"franz-go (go mod download: {fetched.stderr.strip()[-200:]})")
     built = tmp_path_factory.mktemp("go") / "member"
     subprocess.run([go, "build", "-buildvcs=false", "-o", str(built), "."], cwd=source, check=True, timeout=BUILD_S_MAX)
     return str(built)

@@ -34,12 +34,14 @@ demo: $(RUNTIME) ## set everything up, then the whole story: a node, a stream of
 # Suites that drive other software. An assertion of ours is a verdict and stands; a deadline missed or an error inside a
 # foreign client gets one more try, a few times in a whole run, and is shown with its traceback.
 FOREIGN := --reruns 1 --max-suite-reruns 3 --rerun-except AssertionError --rerun-show-tracebacks
+# A file stays with one worker. The order is ours (tests/conftest.py): by default files with few tests would come last.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 FOREIGN_TESTS := $(addprefix tests/,cli conformance faults hostile)
 
 test: lint compiled $(SPARK) ## set everything up, then lint and run all tests but the long ones
-	$(BIN)/pytest -m "not long" -n 2 --dist loadfile $(addprefix --ignore ,$(FOREIGN_TESTS) tests/pipelines)
-	$(BIN)/pytest -m "not long" -n 2 --dist loadfile $(FOREIGN) $(FOREIGN_TESTS)
-	$(BIN)/pytest -m "not long" -n 2 --dist loadfile --timeout 300 $(FOREIGN) tests/pipelines
+	$(BIN)/pytest -m "not long" $(WORKERS) $(addprefix --ignore ,$(FOREIGN_TESTS) tests/pipelines)
+	$(BIN)/pytest -m "not long" $(WORKERS) $(FOREIGN) $(FOREIGN_TESTS)
+	$(BIN)/pytest -m "not long" $(WORKERS) --timeout 300 $(FOREIGN) tests/pipelines
 	@$(MAKE) --no-print-directory test-compiled
 
 # The first run above is plain Python, brokers in processes of their own are compiled; this is the rest of the proof.
@@ -47,11 +49,11 @@ COMPILED_TESTS := $(addprefix tests/unit/,codec records protocol net storage coo
   $(addprefix tests/property/test_,codec.py records.py protocol_hot.py protocol_hot_groups.py log_model.py)
 test-compiled: dev compiled ## the tests of the data path once more, compiled
 	@if $(BIN)/python tools/compile_modules.py --can; then TIDELOG_COMPILED=1 \
-	  $(BIN)/pytest -m "not long" -n 2 --dist loadfile -q $(COMPILED_TESTS); fi
+	  $(BIN)/pytest -m "not long" $(WORKERS) -q $(COMPILED_TESTS); fi
 
 SEEDS ?= 1-1000
-sim: dev ## simulated quorums and brokers under faults: SEEDS=1-1000, or one seed to see it fail again
-	$(BIN)/python -m tests.simulation $(SEEDS)
+sim: dev ## simulated quorums, brokers and whole clusters under faults: SEEDS=1-1000, or one seed to see it fail again
+	TIDELOG_COMPILED=0 $(BIN)/python -m tests.simulation $(SEEDS)
 
 test-long: dev $(SPARK) ## the tests that take many minutes: many seeds, many kill rounds
 	$(BIN)/pytest -m long --timeout 3600

@@ -12,6 +12,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.codec.buffers import view_of
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.records.batch import (
     CONTROL_MASK,
@@ -99,7 +100,7 @@ def append_as_leader(log: Log, records: Buffer, header: BatchHeader, leader_epoc
     else:
         segment.recently_used = True
     # Base offset and leader epoch are outside the checksum: the rest of the batch goes to the file as it came.
-    parts = (_pack_prefix(base_offset, length, leader_epoch), memoryview(records)[_PREFIX_SIZE:])
+    parts = (_pack_prefix(base_offset, length, leader_epoch), view_of(records, _PREFIX_SIZE, size))
     try:
         written = _pwritev(file.fd, parts, position)
     except OSError as error:

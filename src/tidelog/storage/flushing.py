@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
 
+from tidelog.model.errors import BrokerError
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.files import sync_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidelog.storage.files import OpenFile
     from tidelog.storage.log import Log
+
+SYNCS_AT_A_TIME: Final = 32
+LOGS_AT_A_TIME: Final = 256
+"""Of a flush of many logs; each holds a file open."""
 
 
 class PendingFlush:
@@ -58,3 +66,42 @@ def limit_flushes(log: Log, end_offset: int) -> None:
     """The log was cut: what is flushed at the moment is worth nothing from `end_offset` on."""
     for flush in log.flushes_under_way:
         flush.end_offset = min(flush.end_offset, end_offset)
+
+
+def flush_together(logs: Sequence[Log]) -> dict[Log, OSError | BrokerError]:
+    """Flush many logs; those that could not be, and why: none of these may be flushed again (see `PendingFlush.sync`).
+
+    Syncs that wait at the same time share the file system's commits, so a thousand logs take little longer than some
+    tens one after the other. A directory that many of them lie in is synced once for all.
+    """
+    failed: dict[Log, OSError | BrokerError] = {}
+    with ThreadPoolExecutor(SYNCS_AT_A_TIME, "flush-together") as threads:
+        for start in range(0, len(logs), LOGS_AT_A_TIME):
+            _flush_some(logs[start : start + LOGS_AT_A_TIME], threads, failed)
+    return failed
+
+
+def _flush_some(logs: Sequence[Log], threads: ThreadPoolExecutor, failed: dict[Log, OSError | BrokerError]) -> None:
+    directories: dict[str, Future[None]] = {}
+    begun: list[tuple[Log, PendingFlush, list[Future[None]]]] = []
+    for log in logs:
+        try:
+            flush = begin_flush(log)
+        except OSError as error:
+            failed[log] = error
+            continue
+        paths, flush.directories = flush.directories, []
+        waits = [threads.submit(flush.sync)] if flush.files else []
+        for path in paths:
+            if path not in directories:
+                directories[path] = threads.submit(sync_directory, path)
+            waits.append(directories[path])
+        begun.append((log, flush, waits))
+    for log, flush, waits in begun:
+        try:
+            for wait in waits:
+                wait.result()
+        except (OSError, BrokerError) as error:
+            failed[log] = error
+        else:
+            log.finish_flush(flush)

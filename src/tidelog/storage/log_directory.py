@@ -31,6 +31,7 @@ from tidelog.storage.checkpoints import (
 )
 from tidelog.storage.directory_identity import DirectoryLock, DirectoryRefused, claim_identity
 from tidelog.storage.files import read_whole, remove_if_present, sync_directory, write_whole
+from tidelog.storage.flushing import flush_together
 from tidelog.storage.leftovers import Leftovers
 from tidelog.storage.log import PRODUCER_EXPIRATION_MS, Log, LogHint
 from tidelog.storage.reserved_room import ReservedRoom
@@ -287,8 +288,12 @@ class LogDirectory:
         self, *, clean: bool = True, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None
     ) -> None:
         """Close every log. If all of them could be flushed, a clean stop leaves the marker that says so."""
+        unflushed = flush_together(list(self.logs.values())) if clean else {}
         for topic_partition, log in self.logs.items():
             try:
+                if log in unflushed:
+                    log.close(clean=False)
+                    raise unflushed[log]
                 log.close(clean=clean)
             except (OSError, BrokerError) as error:
                 clean = False

@@ -1,9 +1,11 @@
 """The data directory: who may use it, what a stop leaves behind, and names that must not escape."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from tests.unit.storage.partition_log import NOW, append, config, visible
 
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.storage import flushing
 from tidelog.storage.checkpoints import decode_offsets, read_offsets
 from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.leftovers import remove_all
@@ -137,6 +140,53 @@ def test_a_clean_stop_leaves_checkpoints_and_a_marker(tmp_path: Path) -> None:
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (2, 5, 5)
     assert [record.offset for record in visible(log)] == [2, 3, 4]
     again.close()
+
+
+def sync_recorder(monkeypatch: pytest.MonkeyPatch, failing: str = "") -> Counter[str]:
+    """How often each file and directory was synced; one whose path has `failing` in it cannot be."""
+    synced: Counter[str] = Counter()
+
+    def sync(fd: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        synced[path] += 1
+        if failing and failing in path:
+            raise OSError(errno.EIO, "the disk is gone")
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    monkeypatch.setattr(os, "fsync", sync)
+    return synced
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_a_stop_syncs_every_log_and_their_directory_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "LOGS_AT_A_TIME", 100)
+    directory = open_directory(tmp_path)
+    partitions = [TopicPartition("many", index) for index in range(100)]
+    for partition in partitions:
+        append(directory.open_log(partition, config(), topic_id=None), [(b"k", b"v")])
+    synced = sync_recorder(monkeypatch)
+    flushing.flush_together(list(directory.logs.values()))
+    expected = {str(tmp_path): 1}
+    for partition in partitions:
+        expected[str(tmp_path / str(partition))] = 1
+        expected[str(tmp_path / str(partition) / "00000000000000000000.log")] = 1
+    assert synced == expected
+    assert all(log.recovery_point == 1 for log in directory.logs.values())
+    directory.close()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_a_log_that_cannot_be_synced_is_tried_once_and_leaves_no_marker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = open_directory(tmp_path)
+    for partition in (A0, A1):
+        append(directory.open_log(partition, config(), topic_id=None), [(b"k", b"v")])
+    synced = sync_recorder(monkeypatch, failing="a-0/")
+    directory.close()
+    assert synced[str(tmp_path / "a-0" / "00000000000000000000.log")] == 1, "the kernel may claim success next time"
+    assert synced[str(tmp_path / "a-1" / "00000000000000000000.log")] == 1
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
 def test_after_a_crash_logs_are_recovered(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tidelog.config.setting import (
     optional_int32,
     optional_int64,
     text,
+    word_list,
     word_set,
 )
 from tidelog.config.topic import (
@@ -34,6 +35,11 @@ def check_directory(value: str) -> str | None:
 class StorageSection(Settings, section="storage"):
     log_dirs: str = text(
         default="tidelog-data", check=check_directory, doc="The data directory of the node; created when missing."
+    )
+    cordoned_log_dirs: tuple[str, ...] = word_list(
+        default=(),
+        dynamic=True,
+        doc="The data directory, or * for it: no new replicas come to this node. Set at run time, per node.",
     )
     log_cleanup_policy: frozenset[str] = word_set(
         default=frozenset({"delete"}), choices=CLEANUP_POLICIES, dynamic=True, doc="Default of `cleanup.policy`."

@@ -12,10 +12,11 @@ from tests.property.hot_readers import mutate, verdict
 from tests.property.test_protocol_messages import values
 from tests.unit.protocol.reference import BY_NAME
 
+from tidelog.codec.buffers import COPIED_BYTES_MAX
 from tidelog.protocol.errors import UnencodableValue, UnsupportedVersion
 from tidelog.protocol.generated import fetch, produce
 from tidelog.protocol.hot_fetch import decode_fetch, encode_fetch_response
-from tidelog.protocol.hot_produce import PartitionResult, decode_produce, encode_produce_response
+from tidelog.protocol.hot_produce import PartitionResult, decode_produce, encode_appended, encode_produce_response
 
 PRODUCE_VERSIONS = range(3, 14)
 FETCH_VERSIONS = range(4, 19)
@@ -155,9 +156,32 @@ def test_protocol_hot_produce_reads_records_of_every_size(size: int) -> None:
         request = produce.ProduceRequest(topic_data=[produce.TopicProduceData(partition_data=[partition])])
         frame = request.encode(version)
         records = decode_produce(frame, 0, version)[3][0][2][0][1]
-        assert isinstance(records, memoryview)
-        assert records.obj is frame
+        assert records is not None
         assert len(records) == size
+        if size > COPIED_BYTES_MAX:
+            assert isinstance(records, memoryview)
+            assert records.obj is frame
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_protocol_hot_produce_of_one_batch_reads_as_generated_whatever_byte_is_wrong(version: int) -> None:
+    """Such requests have a way of their own, and every other request must find its way out of it."""
+    topic = produce.TopicProduceData(
+        name="orders" if version < 13 else "",
+        topic_id=bytes(range(16)) if version >= 13 else bytes(16),
+        partition_data=[produce.PartitionProduceData(index=3, records=bytes(130))],
+    )
+    frame = produce.ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[topic]).encode(version)
+    hot, generated = READERS["ProduceRequest"]
+    assert hot(frame, version) == generated(frame, version)
+    outside = [at for at in range(len(frame)) if not 45 <= at < len(frame) - 8]
+    mutants = [frame[:at] + bytes((value,)) + frame[at + 1 :] for at in outside for value in range(256)]
+    mutants += [frame[:cut] for cut in range(len(frame))] + [frame + b"\0", frame[:-1] + b"\x01\x63\x02ab"]
+    for mutant in mutants:
+        expected = verdict(generated, mutant, version)
+        assert verdict(hot, mutant, version) == expected
+        if expected != "malformed":
+            assert hot(mutant, version) == generated(mutant, version)
 
 
 def test_protocol_hot_paths_know_their_versions() -> None:
@@ -223,6 +247,22 @@ def test_protocol_hot_produce_responses_are_as_generated(
             for node_id, host, port, rack in node_endpoints
         ]
     assert encode_produce_response(version, topics, throttle_time_ms, node_endpoints) == response.encode(version)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(PRODUCE_VERSIONS),
+    st.lists(
+        st.tuples(
+            names | st.text(min_size=100, max_size=140),
+            uuids,
+            st.lists(st.builds(PartitionResult, int32, st.just(0), int64, int64, int64), max_size=2),
+        ),
+        max_size=2,
+    ),
+)
+def test_what_was_appended_is_answered_with_the_same_bytes(version: int, answer: list[Any]) -> None:
+    assert encode_appended(version, answer) == encode_produce_response(version, answer)
 
 
 class Region:

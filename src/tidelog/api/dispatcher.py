@@ -1,8 +1,9 @@
 """From a frame to its reply: header, version check, handler, response header.
 
 Handlers come in two shapes. Most take a decoded request and return a response, or its bytes (or a coroutine of either);
-those that are asked all the time bring their own way to decode (`decode_request`). The hot two take the raw frame
-(`handle_frame`) and return the parts of the response themselves.
+those that are asked all the time bring their own way to decode (`decode_request`). Those that move records, and those
+that a coordinator may park, take the raw frame (`handle_frame`) and return the bytes of the response, its parts, or a
+reply that is completed later.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from struct import Struct
 from time import perf_counter
 from typing import Any, Final
 
+from librt.strings import read_i16_be
+
 from tidelog.api.context import RequestContext, Services
 from tidelog.api.forwarding import forward_or_handle
 from tidelog.api.table import BY_KEY, Api
@@ -22,8 +25,8 @@ from tidelog.model import limits
 from tidelog.net.connection import Connection
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply, Reply
 from tidelog.protocol.errors import MalformedMessage
-from tidelog.protocol.headers import decode_request_header, encode_response_header
-from tidelog.protocol.index import ApiKey, api_name, is_response_header_flexible, request_class
+from tidelog.protocol.headers import decode_behind_version, encode_response_header
+from tidelog.protocol.index import ApiKey, api_name, is_flexible, is_response_header_flexible, request_class
 from tidelog.protocol.private_apis import RAFT_API_KEY
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import DurationHistogram, NodeMetrics
@@ -35,7 +38,7 @@ _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _LARGE: Final = frozenset({int(ApiKey.PRODUCE), RAFT_API_KEY})
 """What carries records, which are not decoded."""
 
-FrameHandler = Callable[[RequestContext, Buffer, int], Buffers | PendingReply | None]
+FrameHandler = Callable[[RequestContext, Buffer, int], bytes | Buffers | PendingReply | None]
 MessageHandler = Callable[[RequestContext, Any], Any]
 RequestDecoder = Callable[[Buffer, int, int], Any]
 
@@ -47,6 +50,7 @@ class _Route:
         "api",
         "decode_request",
         "duration",
+        "flexible_from",
         "handle",
         "handle_frame",
         "is_local",
@@ -59,6 +63,8 @@ class _Route:
         self.api = api
         self.min_version = api.min_version
         self.max_version = api.max_version
+        flexible = (version for version in range(api.min_version, api.max_version + 1) if is_flexible(api.key, version))
+        self.flexible_from = next(flexible, api.max_version + 1)
         self.handle_frame: FrameHandler | None = getattr(module, "handle_frame", None)
         self.handle: MessageHandler | None = getattr(module, "handle", None)
         assert (self.handle is None) != (self.handle_frame is None), f"{api.handler} has one way to be called"
@@ -98,7 +104,10 @@ class Dispatcher:
         started_s = perf_counter()
         api_key: int
         version: int
-        api_key, version = _unpack_key_version(frame, start)
+        if isinstance(frame, bytes):
+            api_key, version = read_i16_be(frame, start), read_i16_be(frame, start + 2)
+        else:
+            api_key, version = _unpack_key_version(frame, start)
         route = self._routes.get(api_key)
         if route is None:
             route = self._load_route(api_key, version)
@@ -109,7 +118,9 @@ class Dispatcher:
         if len(frame) - start > limits.REQUEST_BYTES_MAX and api_key not in _LARGE:
             raise CloseConnection("oversized", f"api key {api_key} with {len(frame) - start} bytes")
         try:
-            _, _, correlation_id, client_id, position = decode_request_header(frame, start)
+            correlation_id, client_id, position = decode_behind_version(
+                frame, start + 4, version >= route.flexible_from
+            )
             context = RequestContext(
                 self._services,
                 api_key,
@@ -126,6 +137,8 @@ class Dispatcher:
                     parts.prepare_with(self._finish_later(context, route.duration, started_s))
                     return parts
                 route.duration.observe(perf_counter() - started_s)
+                if isinstance(parts, bytes):
+                    return _response_header(api_key, version, correlation_id) + parts
                 if parts is not None:
                     parts.insert(0, _response_header(api_key, version, correlation_id))
                 return parts
@@ -197,7 +210,7 @@ class Dispatcher:
         started_s: float,
     ) -> None:
         try:
-            parts = _encode(context, await response)
+            encoded = _encode(context, await response)
         except asyncio.CancelledError:
             _close(context, "shutdown")
             raise
@@ -207,7 +220,7 @@ class Dispatcher:
             _close(context, "error")
             return
         duration.observe(perf_counter() - started_s)
-        reply.complete(parts)
+        reply.complete(None if encoded is None else [encoded])
 
     async def stop(self) -> None:
         for task in list(self._tasks):
@@ -224,8 +237,8 @@ def _response_header(api_key: int, version: int, correlation_id: int) -> bytes:
     return encode_response_header(correlation_id, is_response_header_flexible(api_key, version))
 
 
-def _encode(context: RequestContext, response: Any) -> Buffers | None:
+def _encode(context: RequestContext, response: Any) -> bytes | None:
     if response is None:
         return None
-    body = response if isinstance(response, bytes) else response.encode(context.version)
-    return [_response_header(context.api_key, context.version, context.correlation_id), body]
+    body: bytes = response if isinstance(response, bytes) else response.encode(context.version)
+    return _response_header(context.api_key, context.version, context.correlation_id) + body

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 
 from tidelog.codec.crc32c import crc32c
-from tidelog.codec.varint import MalformedVarint, decode_varint, encode_varint
+from tidelog.codec.varint import MalformedVarint, decode_varint
 from tidelog.coordination.log import LoadedBatch
 from tidelog.model.ids import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from tidelog.protocol.hot_wire import write_unsigned_varint
 from tidelog.records.batch import (
     COMPRESSION_MASK,
     CONTROL_MASK,
@@ -27,14 +30,14 @@ from tidelog.records.batch import (
 from tidelog.records.control import decode_end_txn_marker
 from tidelog.records.record import iterate_records
 
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
 KeyValue = tuple[int, bytes | None, bytes | None]
 """Offset, key, value."""
 
 _FRONT: Final = Struct(">qiibI")
-_BACK: Final = Struct(">hiqqqhii")
 _unpack_header: Final = Struct(">qiibIhiqqqhii").unpack_from
-_SMALL_VARINTS: Final = tuple(encode_varint(value) for value in range(256))
-"""Nearly all that are written: calling the encoder costs more than the rest of a record."""
 _SPECIAL: Final = COMPRESSION_MASK | CONTROL_MASK | TRANSACTIONAL_MASK
 
 
@@ -45,37 +48,52 @@ def encode_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
 ) -> bytes:
     """A batch that has neither its offset nor its leader epoch yet."""
-    parts = [b""]
-    small, limit = _SMALL_VARINTS, len(_SMALL_VARINTS)
-    for delta, (key, value) in enumerate(records):
-        key_size = len(key)
-        if value is None:
-            written_size = b"\x01"
-        else:
-            value_size = len(value)
-            written_size = small[value_size] if value_size < limit else encode_varint(value_size)
-        body = b"".join(
-            (
-                b"\x00\x00",
-                small[delta] if delta < limit else encode_varint(delta),
-                small[key_size] if key_size < limit else encode_varint(key_size),
-                key,
-                written_size,
-                value or b"",
-                b"\x00",
-            )
-        )
-        size = len(body)
-        parts.append(small[size] if size < limit else encode_varint(size))
-        parts.append(body)
     count = len(records)
-    attributes = 0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL_MASK
-    parts[0] = _BACK.pack(
-        attributes, count - 1, timestamp_ms, timestamp_ms, producer_id, producer_epoch, NO_SEQUENCE, count
-    )
-    covered = b"".join(parts)
+    out = BytesWriter()
+    write_i16_be(out, 0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL_MASK)
+    write_i32_be(out, count - 1)
+    write_i64_be(out, timestamp_ms)
+    write_i64_be(out, timestamp_ms)
+    write_i64_be(out, producer_id)
+    write_i16_be(out, producer_epoch)
+    write_i32_be(out, NO_SEQUENCE)
+    write_i32_be(out, count)
+    for delta, (key, value) in enumerate(records):
+        _write_record(out, delta, key, value)
+    covered = out.getvalue()
     length = len(covered) + _FRONT.size - LOG_OVERHEAD
-    return _FRONT.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc32c(covered)) + covered
+    front: bytes = _FRONT.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc32c(covered))
+    return front + covered
+
+
+def _write_record(out: BytesWriter, delta: i64, key: bytes, value: bytes | None) -> None:
+    """No number is negative but the size of a value that is none, so the zigzag form of each is its double."""
+    key_size: i64 = len(key)
+    value_size: i64 = 0 if value is None else len(value)
+    size = 4 + _varint_bytes(delta) + _varint_bytes(key_size) + key_size + value_size
+    # Attributes, time and headers take a byte each, and so does a value that is none.
+    size += 0 if value is None else _varint_bytes(value_size) - 1
+    write_unsigned_varint(out, size * 2)
+    out.append(0)
+    out.append(0)
+    write_unsigned_varint(out, delta * 2)
+    write_unsigned_varint(out, key_size * 2)
+    out.write(key)
+    if value is None:
+        out.append(1)
+    else:
+        write_unsigned_varint(out, value_size * 2)
+        out.write(value)
+    out.append(0)
+
+
+def _varint_bytes(value: i64) -> i64:
+    size: i64 = 1
+    value >>= 6
+    while value > 0:
+        size += 1
+        value >>= 7
+    return size
 
 
 def read_batches(data: bytes) -> Iterator[tuple[int, LoadedBatch | None]]:

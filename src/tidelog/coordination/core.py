@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tidelog.coordination.decision import Decision, Moment
@@ -10,13 +11,17 @@ from tidelog.coordination.decision import Decision, Moment
 class CoordinatorCore(Protocol):
     """State that is a fold over records, plus what may be forgotten in a crash (who waits, until when)."""
 
-    def encode_record(self, record: Any) -> tuple[bytes, bytes | None]: ...
+    def encode_records(self, records: Sequence[Any]) -> Sequence[tuple[bytes, bytes | None]]:
+        """Key and value of each. All of a decision at once: a call from the host costs more than the record itself."""
 
     def decode_record(self, key: bytes, value: bytes | None) -> Any | None:
         """None for a kind of record this version does not know; raises ValueError for a damaged one."""
 
     def replay(self, record: Any, offset: int, producer_id: int) -> None:
         """Changes the state and decides nothing: the same when a record is new and when it is loaded."""
+
+    def replay_records(self, records: Sequence[Any], offset: int, producer_id: int) -> None:
+        """The same for all records of a decision, of which the first is at `offset`."""
 
     def replay_end_transaction(self, producer_id: int, committed: bool) -> None: ...
 

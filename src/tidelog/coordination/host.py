@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import Any, Generic, TypeVar, cast
 
@@ -61,6 +61,9 @@ class CoreHost(Generic[C]):
         self._loop = asyncio.get_running_loop()
         self._end_offset = log.end_offset
         self._parked: dict[int, asyncio.Future[Any]] = {}
+        """What is not answered yet, by the token that the core keeps."""
+        self._answering: set[asyncio.Task[Any]] = set()
+        """Answers that only wait for their commit; the loop itself holds tasks weakly."""
         self._next_token = 0
         self._held_back: deque[tuple[int, Sequence[Release]]] = deque()
         """Replies whose records are not committed yet, with the offset that must be; ascending."""
@@ -82,9 +85,16 @@ class CoreHost(Generic[C]):
         The way for requests that come by the thousand: where everything is committed at once, as on a node alone, it
         takes neither a coroutine nor a turn of the loop.
         """
+        now = self.begin()
+        return self.carry_out(decide(request, now), now)
+
+    def begin(self) -> Moment:
+        """For `carry_out`: what the core decides at this moment, in the same step, will be carried out."""
         self._check_active()
-        now = self._now()
-        decision = decide(request, now)
+        return self._now()
+
+    def carry_out(self, decision: Decision[R], now: Moment) -> tuple[R, Awaitable[None] | None]:
+        """As `submit`, for a decision that the caller had the core make since it called `begin`."""
         self._perform(decision, now)
         if self._log.high_watermark >= self._end_offset:
             return decision.reply, None
@@ -99,10 +109,11 @@ class CoreHost(Generic[C]):
 
     def submit_or_park(
         self, decide: Callable[[Q, int, Moment], Decision[R | None]], request: Q
-    ) -> tuple[R, None] | tuple[None, Coroutine[Any, Any, R]]:
+    ) -> tuple[R, None] | tuple[None, asyncio.Future[R]]:
         """The same for a request whose reply may have to wait for others: the core keeps its token.
 
-        Either the reply or what will return it.
+        Either the reply or what will have it. A future and no coroutine: all members of a large group wait at once, and
+        a task for each would cost more than its answer.
         """
         self._check_active()
         self._next_token = token = self._next_token + 1
@@ -118,16 +129,13 @@ class CoreHost(Generic[C]):
             else:
                 parked: asyncio.Future[R] = self._loop.create_future()
                 self._parked[token] = parked
-                return None, self._await_parked(token, parked)
+                return None, parked
         if self._log.high_watermark >= self._end_offset:
             return cast(R, reply), None
-        return None, self._await_commit(cast(R, reply), self._committed(self._end_offset))
-
-    async def _await_parked(self, token: int, parked: asyncio.Future[R]) -> R:
-        try:
-            return await parked
-        finally:
-            self._parked.pop(token, None)
+        answering = asyncio.ensure_future(self._await_commit(cast(R, reply), self._committed(self._end_offset)))
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
+        return None, answering
 
     async def _await_commit(self, reply: R, commit: Awaitable[None]) -> R:
         await commit
@@ -168,19 +176,14 @@ class CoreHost(Generic[C]):
         records = decision.records
         if records:
             try:
-                encode = self.core.encode_record
                 producer_id, producer_epoch = decision.producer
-                encoded = [encode(record) for record in records]
+                encoded = self.core.encode_records(records)
                 end_offset = self._log.append(encoded, now.wall_ms, producer_id, producer_epoch)
             except BrokerError as error:
                 self._append_failed(decision, error, now)
             else:
                 self._end_offset = end_offset
-                offset = end_offset - len(records)
-                replay = self.core.replay
-                for record in records:
-                    replay(record, offset, producer_id)
-                    offset += 1
+                self.core.replay_records(records, end_offset - len(records), producer_id)
         if decision.released:
             self._held_back.append((self._end_offset, decision.released))
             self._release_committed()
@@ -202,7 +205,7 @@ class CoreHost(Generic[C]):
         high_watermark = self._log.high_watermark
         while self._held_back and self._held_back[0][0] <= high_watermark:
             for token, reply in self._held_back.popleft()[1]:
-                parked = self._parked.get(token)
+                parked = self._parked.pop(token, None)
                 # The caller may have gone away in the meantime; the core learns of that by its silence.
                 if parked is not None and not parked.done():
                     parked.set_result(reply)
@@ -331,5 +334,6 @@ class CoreHost(Generic[C]):
         for waiter in [*self._parked.values(), *(waiter for _, waiter in self._awaiting_commit)]:
             if not waiter.done():
                 waiter.set_exception(gone)
+        self._parked.clear()
         self._awaiting_commit.clear()
         self._log.close()

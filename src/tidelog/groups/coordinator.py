@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.coordination.host import CoreHost, HostState
 from tidelog.coordination.log import Marker
@@ -124,8 +124,8 @@ class GroupCoordinator:
 
     # -- membership --------------------------------------------------------------------------------------------------
 
-    def join(self, request: Join) -> tuple[Joined, None] | tuple[None, Coroutine[Any, Any, Joined]]:
-        """The answer, or what returns it when the group's round is complete."""
+    def join(self, request: Join) -> tuple[Joined, None] | tuple[None, asyncio.Future[Joined]]:
+        """The answer, or what has it when the group's round is complete."""
         _require_group_id(request.group_id)
         if (
             not self.settings.min_session_timeout_ms
@@ -136,8 +136,8 @@ class GroupCoordinator:
         shard = self._shard_of(request.group_id)
         return shard.submit_or_park(shard.core.decide_join, request)
 
-    def sync(self, request: Sync) -> tuple[Synced, None] | tuple[None, Coroutine[Any, Any, Synced]]:
-        """The answer, or what returns it when the leader has assigned."""
+    def sync(self, request: Sync) -> tuple[Synced, None] | tuple[None, asyncio.Future[Synced]]:
+        """The answer, or what has it when the leader has assigned."""
         _require_group_id(request.group_id)
         shard = self._shard_of(request.group_id)
         return shard.submit_or_park(shard.core.decide_sync, request)
@@ -149,13 +149,15 @@ class GroupCoordinator:
         if shard.state is HostState.LOADING:
             # Whether the member exists is not known yet; it would only make it rejoin for nothing.
             return ErrorCode.NONE, None
-        return shard.submit(shard.core.decide_heartbeat, request)
+        now = shard.begin()
+        return shard.carry_out(shard.core.decide_heartbeat(request, now), now)
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat) -> tuple[HeartbeatReply, Awaitable[None] | None]:
         """The answer, and what to wait for before giving it; None for nothing."""
         self._require_consumer_groups()
         shard = self._shard_of(request.group_id)
-        return shard.submit(shard.core.decide_consumer_heartbeat, request)
+        now = shard.begin()
+        return shard.carry_out(shard.core.decide_consumer_heartbeat(request, now), now)
 
     def _may_serve_consumer_groups(self, image: MetadataImage) -> bool:
         return self.settings.serves_consumer_groups and image.features.get(GROUP_VERSION, 0) >= 1
@@ -177,7 +179,8 @@ class GroupCoordinator:
         The empty group id is a group like any other here: clients of old commit to it.
         """
         shard = self._shard_of(request.group_id)
-        return shard.submit(shard.core.decide_commit, request)
+        now = shard.begin()
+        return shard.carry_out(shard.core.decide_commit(request, now), now)
 
     def commit_transactional(self, request: TransactionalCommit) -> tuple[Sequence[ErrorCode], Awaitable[None] | None]:
         """The same for offsets that count when the producer's transaction commits."""
@@ -238,6 +241,9 @@ class GroupCoordinator:
         for group_id in dict.fromkeys(group_ids):
             try:
                 shard = self._shard_of(group_id)
+                # All in one step: whoever joins or commits in between would lose a part of its offsets.
+                while shard.perform(shard.core.decide_prepare_deletion, group_id):
+                    pass
                 deleted = await shard.execute(shard.core.decide_delete_groups, (group_id,))
                 results += deleted
             except BrokerError as error:

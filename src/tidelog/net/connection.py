@@ -192,6 +192,7 @@ class Connection:
             try:
                 reply = self._dispatch(self, frame, start)
             except CloseConnection as error:
+                self._is_starting = False
                 self._release(held_bytes)
                 self._send()
                 self.close(error.reason, error.detail)
@@ -200,13 +201,19 @@ class Connection:
                 answers.append((reply, held_bytes, 0))
                 reply.on_done(self._reply_done)
             elif answers:
+                parts: Buffers | None = [reply] if isinstance(reply, bytes) else reply
                 done = PendingReply(overlaps=True)
-                done.complete(reply)
-                reply_bytes = _size_of(reply) if reply is not None else 0
+                done.complete(parts)
+                reply_bytes = _size_of(parts) if parts is not None else 0
                 self._held_reply_bytes += reply_bytes
                 answers.append((done, held_bytes, reply_bytes))
             else:
-                if reply is not None:
+                if isinstance(reply, bytes):
+                    size = len(reply)
+                    self._metrics.bytes_out += size + 4
+                    self._turn_bytes += size
+                    self._outgoing.append(_pack_size(size) + reply)
+                elif reply is not None:
                     self._enqueue(reply)
                 self._release(held_bytes)
         self._is_starting = False
@@ -275,6 +282,9 @@ class Connection:
             return
         if self._has_region:
             self._send_regions()
+            return
+        if len(outgoing) == 1:
+            self._transport.write(cast("bytes", outgoing.popleft()))
             return
         data = b"".join(cast("Iterable[bytes]", outgoing))
         outgoing.clear()

@@ -11,6 +11,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from librt.strings import read_i32_be
+
 from tidelog.codec.buffers import Buffer
 from tidelog.model import limits
 from tidelog.net.places import FramePlaces
@@ -21,6 +23,9 @@ DIRECT_BYTES_MIN: Final = 16 * 1024
 
 FIRST_LOOK_BYTES: Final = 512
 """Behind a large frame another one is likely: its size is read first, then everything else where it stays."""
+
+ALONE_BYTES_MAX: Final = 20 * 1024
+"""Up to this many bytes may well be one request, whole and alone: what a client sends that waits for each answer."""
 
 GROWTH: Final = 4
 
@@ -90,7 +95,14 @@ class FrameReader:
         """So many bytes were put there; returns the frames they complete."""
         place = self._place
         if place is None:
-            return self._cut(self._scratch[:byte_count])
+            scratch = self._scratch
+            if 4 <= byte_count <= ALONE_BYTES_MAX and not self._tail:
+                data = bytes(scratch[:byte_count])
+                size = byte_count - 4
+                if read_i32_be(data, 0) == size and self._frame_bytes_min <= size <= self._frame_bytes_max:
+                    self._is_lent = False
+                    return [(data, 4)]
+            return self._cut(scratch[:byte_count])
         self._placed_bytes += byte_count
         if self._placed_bytes < self._wanted_bytes:
             return []

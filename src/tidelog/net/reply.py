@@ -1,8 +1,8 @@
 """What a request is answered with: bytes now, bytes later, or nothing.
 
-A reply is a gather list, so that record bytes go from the file to the socket without being joined. Parts of it may be
-regions of a file that are read only when the socket has room (see `Region`): a peer that does not read its responses
-then holds a few hundred kilobytes of this node's memory, however much it asked for.
+A small reply is one piece. A large one is a gather list, so that record bytes go from the file to the socket without
+being joined; parts of it may be regions of a file that are read only when the socket has room (see `Region`): a peer
+that does not read its responses then holds a few hundred kilobytes of this node's memory, however much it asked for.
 """
 
 from __future__ import annotations
@@ -73,5 +73,5 @@ class PendingReply:
             self._callback(self)
 
 
-Reply = Buffers | PendingReply | None
-"""None: the request takes no answer (acks=0)."""
+Reply = bytes | Buffers | PendingReply | None
+"""Bytes: the whole response with its header. None: the request takes no answer (acks=0)."""

@@ -9,6 +9,8 @@ from struct import Struct as Format
 from struct import error as struct_error
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i32_be
+
 from tidelog.protocol.errors import MalformedMessage
 from tidelog.protocol.index import is_flexible
 from tidelog.protocol.wire import skip_tags
@@ -17,12 +19,9 @@ if TYPE_CHECKING:
     from tidelog.protocol.wire import Buffer
 
 _unpack_fixed: Final = Format(">hhih").unpack_from
+_unpack_behind_version: Final = Format(">ih").unpack_from
 _unpack_correlation: Final = Format(">i").unpack_from
-_pack_classic: Final = Format(">i").pack
-_pack_flexible: Final = Format(">ix").pack
 _pack_request: Final = Format(">hhih").pack
-_new_header: Final = tuple.__new__
-"""Half the cost of the named tuple's own constructor."""
 
 
 class RequestHeader(NamedTuple):
@@ -40,22 +39,39 @@ def decode_request_header(frame: Buffer, start: int = 0) -> RequestHeader:
     An unknown API or version is not an error here: the header of a version yet unknown is as that of the last known.
     """
     try:
-        api_key, api_version, correlation_id, n = _unpack_fixed(frame, start)
-        pos = start + 10
-        if n < 0:
-            client_id = None
+        api_key, api_version, _, _ = _unpack_fixed(frame, start)
+    except struct_error as error:
+        raise MalformedMessage(f"request header: {error}") from None
+    return RequestHeader(
+        api_key, api_version, *decode_behind_version(frame, start + 4, is_flexible(api_key, api_version))
+    )
+
+
+def decode_behind_version(frame: Buffer, pos: int, flexible: bool) -> tuple[int, str | None, int]:
+    """What follows API key and version in a request header: correlation id, client id, and where the body begins."""
+    limit = len(frame)
+    client_id = None
+    try:
+        correlation_id: int
+        n: int
+        if isinstance(frame, bytes):
+            correlation_id, n = read_i32_be(frame, pos), read_i16_be(frame, pos + 4)
         else:
-            pos += n
-            client_id = str(frame[start + 10 : pos], "utf-8")
-        if is_flexible(api_key, api_version):
+            correlation_id, n = _unpack_behind_version(frame, pos)
+        pos += 6
+        if n >= 0:
+            end = pos + n
+            client_id = str(frame[pos:end], "utf-8")
+            pos = end
+        if flexible:
             pos += 1
             if frame[pos - 1]:
-                pos = skip_tags(frame, pos, len(frame))
+                pos = skip_tags(frame, pos, limit)
     except (IndexError, struct_error, UnicodeDecodeError) as error:
         raise MalformedMessage(f"request header: {error}") from None
-    if pos > len(frame):
+    if pos > limit:
         raise MalformedMessage("request header: the client id ends beyond its bytes")
-    return _new_header(RequestHeader, (api_key, api_version, correlation_id, client_id, pos))
+    return correlation_id, client_id, pos
 
 
 def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
@@ -67,7 +83,11 @@ def encode_request_header(api_key: int, api_version: int, correlation_id: int, c
 
 def encode_response_header(correlation_id: int, flexible: bool) -> bytes:
     """`flexible` as `index.is_response_header_flexible` says."""
-    return _pack_flexible(correlation_id) if flexible else _pack_classic(correlation_id)
+    out = BytesWriter()
+    write_i32_be(out, correlation_id)
+    if flexible:
+        out.append(0)
+    return out.getvalue()
 
 
 def decode_response_header(frame: Buffer, flexible: bool, start: int = 0) -> tuple[int, int]:

@@ -6,25 +6,30 @@ that no current client sends (the ones that are not flexible) go through the gen
 
 from __future__ import annotations
 
-from struct import Struct as Format
-from struct import error as struct_error
 from typing import TYPE_CHECKING, Final
 
+from librt.strings import BytesWriter, read_i32_be, write_i16_be, write_i32_be
+
 from tidelog.protocol.errors import MalformedMessage, UnsupportedVersion
-from tidelog.protocol.wire import (
-    append_compact_bytes,
-    append_compact_count,
-    append_compact_string,
-    decode_int32_array,
-    read_compact_bytes,
-    read_compact_count,
-    read_compact_string,
-    read_nullable_compact_string,
-    skip_tags,
+from tidelog.protocol.hot_wire import (
+    as_bytes,
+    read_bytes,
+    read_count,
+    read_int32s,
+    read_last_tags,
+    read_nullable_string,
+    read_string,
+    read_tags,
+    write_bytes,
+    write_count,
+    write_nullable_string,
+    write_string,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from mypy_extensions import i64
 
     from tidelog.protocol.wire import Buffer
 
@@ -63,13 +68,8 @@ _TOPIC_BYTES_MIN: Final = 18
 _QUIET: Final = (b"\0\0\xff\xff\xff\xff\0\0\0\0", b"\0\0\xff\xff\xff\xff\0\0\0\0\0")
 """By version, all that follows the epoch of a member without news: nulls, no timeout, no tags."""
 
-_unpack_i: Final = Format(">i").unpack_from
-_unpack_ii: Final = Format(">ii").unpack_from
-_pack_i: Final = Format(">i").pack
-_pack_ih: Final = Format(">ih").pack
-_pack_ihi: Final = Format(">ihi").pack
-_pack_ii: Final = Format(">ii").pack
-_pack_heartbeat: Final = Format(">ihx").pack
+_NO_ERROR: Final = b"\0\0\0\0\0\0\0"
+"""No throttling, no error, no tags: nearly every answer to a Heartbeat."""
 
 
 def decode_heartbeat(frame: Buffer, pos: int, version: int) -> HeartbeatFields:
@@ -80,20 +80,33 @@ def decode_heartbeat(frame: Buffer, pos: int, version: int) -> HeartbeatFields:
         request, _ = HeartbeatRequest.decode(frame, pos, version)
         return request.group_id, request.generation_id, request.member_id, request.group_instance_id
     try:
-        group_id, pos = read_compact_string(frame, pos)
-        generation: int = _unpack_i(frame, pos)[0]
-        member_id, pos = read_compact_string(frame, pos + 4)
-        instance_id, pos = read_nullable_compact_string(frame, pos)
-        _skip_to_end(frame, pos)
-    except (IndexError, struct_error, UnicodeDecodeError) as error:
+        data = as_bytes(frame)
+        group_id, generation, member_id, instance_id, at = _read_member(data, pos)
+        read_last_tags(data, at)
+    except (IndexError, UnicodeDecodeError) as error:
         raise MalformedMessage(f"HeartbeatRequest version {version}: {error}") from None
     return group_id, generation, member_id, instance_id
 
 
+def _read_member(data: bytes, pos: i64) -> tuple[str, int, str, str | None, i64]:
+    """Group, generation, member and instance, as Heartbeat and SyncGroup begin, and where they end."""
+    at: i64
+    group_id, at = read_string(data, pos)
+    generation = read_i32_be(data, at)
+    member_id, at = read_string(data, at + 4)
+    instance_id, at = read_nullable_string(data, at)
+    return group_id, generation, member_id, instance_id, at
+
+
 def encode_heartbeat_response(version: int, error_code: int) -> bytes:
     if version >= HEARTBEAT_FLEXIBLE_FROM:
-        body: bytes = _pack_heartbeat(0, error_code)
-        return body
+        if error_code == 0:
+            return _NO_ERROR
+        out = BytesWriter()
+        write_i32_be(out, 0)
+        write_i16_be(out, error_code)
+        out.append(0)
+        return out.getvalue()
     from tidelog.protocol.generated.heartbeat import HeartbeatResponse
 
     return HeartbeatResponse(error_code=error_code).encode(version)
@@ -102,60 +115,61 @@ def encode_heartbeat_response(version: int, error_code: int) -> bytes:
 def decode_consumer_heartbeat(frame: Buffer, pos: int, version: int) -> ConsumerFields:
     if not 0 <= version < len(_QUIET):
         raise UnsupportedVersion("ConsumerGroupHeartbeatRequest", version)
-    limit = len(frame)
     try:
-        group_id, pos = read_compact_string(frame, pos)
-        member_id, pos = read_compact_string(frame, pos)
-        epoch: int = _unpack_i(frame, pos)[0]
-        pos += 4
-        if frame[pos:] == _QUIET[version]:
+        data = as_bytes(frame)
+        at: i64
+        group_id, at = read_string(data, pos)
+        member_id, at = read_string(data, at)
+        epoch = read_i32_be(data, at)
+        at += 4
+        if data[at:] == _QUIET[version]:
             return group_id, member_id, epoch, None, None, -1, None, None, None, None
-        instance_id, pos = read_nullable_compact_string(frame, pos)
-        rack_id, pos = read_nullable_compact_string(frame, pos)
-        rebalance_ms: int = _unpack_i(frame, pos)[0]
-        topics, pos = _read_names(frame, pos + 4, limit)
+        instance_id, at = read_nullable_string(data, at)
+        rack_id, at = read_nullable_string(data, at)
+        rebalance_ms = read_i32_be(data, at)
+        topics, at = _read_names(data, at + 4)
         pattern: str | None = None
         if version >= CONSUMER_PATTERN_FROM:
-            pattern, pos = read_nullable_compact_string(frame, pos)
-        assignor, pos = read_nullable_compact_string(frame, pos)
-        owned, pos = _read_topic_partitions(frame, pos, limit)
-        _skip_to_end(frame, pos)
-    except (IndexError, struct_error, UnicodeDecodeError) as error:
+            pattern, at = read_nullable_string(data, at)
+        assignor, at = read_nullable_string(data, at)
+        owned, at = _read_topic_partitions(data, at)
+        read_last_tags(data, at)
+    except (IndexError, UnicodeDecodeError) as error:
         raise MalformedMessage(f"ConsumerGroupHeartbeatRequest version {version}: {error}") from None
     return group_id, member_id, epoch, instance_id, rack_id, rebalance_ms, topics, pattern, assignor, owned
 
 
-def _read_names(frame: Buffer, pos: int, limit: int) -> tuple[list[str] | None, int]:
+def _read_names(data: bytes, pos: i64) -> tuple[list[str] | None, i64]:
     """An array of strings, or null."""
-    count, pos = read_compact_count(frame, pos)
+    limit: i64 = len(data)
+    count, pos = read_count(data, pos)
     if count == 0:
         return None, pos
     if count - 1 > limit - pos:
         raise MalformedMessage("an array has more elements than bytes")
     names: list[str] = []
     for _ in range(count - 1):
-        name, pos = read_compact_string(frame, pos)
+        name, pos = read_string(data, pos)
         names.append(name)
     return names, pos
 
 
-def _read_topic_partitions(frame: Buffer, pos: int, limit: int) -> tuple[dict[bytes, tuple[int, ...]] | None, int]:
+def _read_topic_partitions(data: bytes, pos: i64) -> tuple[dict[bytes, tuple[int, ...]] | None, i64]:
     """Partitions by topic id, or null; of a topic that is named twice the last."""
-    count, pos = read_compact_count(frame, pos)
+    limit: i64 = len(data)
+    count, pos = read_count(data, pos)
     if count == 0:
         return None, pos
     if (count - 1) * _TOPIC_BYTES_MIN > limit - pos:
         raise MalformedMessage("an array has more elements than bytes")
     owned: dict[bytes, tuple[int, ...]] = {}
     for _ in range(count - 1):
-        topic_id = bytes(frame[pos : pos + 16])
-        size, pos = read_compact_count(frame, pos + 16)
-        if size == 0:
-            raise MalformedMessage("an array is null that must not be")
-        owned[topic_id] = tuple(decode_int32_array(frame, pos, limit, size - 1))
-        pos += 4 * (size - 1) + 1
-        if frame[pos - 1]:
-            pos = skip_tags(frame, pos, limit)
+        topic_id = data[pos : pos + 16]
+        size, pos = read_count(data, pos + 16)
+        if size == 0 or 4 * (size - 1) > limit - pos:
+            raise MalformedMessage("an array is null that must not be, or has more elements than bytes")
+        owned[topic_id] = tuple(read_int32s(data, pos, size - 1))
+        pos = read_tags(data, pos + 4 * (size - 1))
     return owned, pos
 
 
@@ -163,22 +177,24 @@ def encode_consumer_heartbeat_response(
     member_id: str, member_epoch: int, heartbeat_interval_ms: int, assignment: Mapping[bytes, Sequence[int]] | None
 ) -> bytes:
     """Without an error; the format is the same in all versions."""
-    out = bytearray(b"\0\0\0\0\0\0\0")
-    append_compact_string(out, member_id)
-    out += _pack_ii(member_epoch, heartbeat_interval_ms)
+    out = BytesWriter()
+    out.write(_NO_ERROR)
+    write_string(out, member_id)
+    write_i32_be(out, member_epoch)
+    write_i32_be(out, heartbeat_interval_ms)
     if assignment is None:
-        out += b"\xff\0"
-        return bytes(out)
+        out.write(b"\xff\0")
+        return out.getvalue()
     out.append(1)
-    append_compact_count(out, len(assignment))
+    write_count(out, len(assignment))
     for topic_id, partitions in assignment.items():
-        out += topic_id
-        append_compact_count(out, len(partitions))
+        out.write(topic_id)
+        write_count(out, len(partitions))
         for partition in partitions:
-            out += _pack_i(partition)
+            write_i32_be(out, partition)
         out.append(0)
-    out += b"\0\0"
-    return bytes(out)
+    out.write(b"\0\0")
+    return out.getvalue()
 
 
 def decode_join(frame: Buffer, pos: int, version: int) -> JoinFields:
@@ -191,18 +207,19 @@ def decode_join(frame: Buffer, pos: int, version: int) -> JoinFields:
         member = request.member_id, request.group_instance_id
         return request.group_id, timeouts[0], timeouts[1], member[0], member[1], request.protocol_type, protocols
     try:
-        group_id, pos = read_compact_string(frame, pos)
-        session_ms: int
-        rebalance_ms: int
-        session_ms, rebalance_ms = _unpack_ii(frame, pos)
-        member_id, pos = read_compact_string(frame, pos + 8)
-        instance_id, pos = read_nullable_compact_string(frame, pos)
-        protocol_type, pos = read_compact_string(frame, pos)
-        protocols, pos = _read_pairs(frame, pos)
+        data = as_bytes(frame)
+        at: i64
+        group_id, at = read_string(data, pos)
+        session_ms = read_i32_be(data, at)
+        rebalance_ms = read_i32_be(data, at + 4)
+        member_id, at = read_string(data, at + 8)
+        instance_id, at = read_nullable_string(data, at)
+        protocol_type, at = read_string(data, at)
+        protocols, at = _read_pairs(data, at)
         if version >= JOIN_REASON_FROM:
-            _, pos = read_nullable_compact_string(frame, pos)
-        _skip_to_end(frame, pos)
-    except (IndexError, struct_error, UnicodeDecodeError) as error:
+            _, at = read_nullable_string(data, at)
+        read_last_tags(data, at)
+    except (IndexError, UnicodeDecodeError) as error:
         raise MalformedMessage(f"JoinGroupRequest version {version}: {error}") from None
     return group_id, session_ms, rebalance_ms, member_id, instance_id, protocol_type, protocols
 
@@ -219,24 +236,27 @@ def encode_join_response(
     members: Sequence[tuple[str, str | None, bytes]],
 ) -> bytes:
     """In flexible versions; those before 7 have no null for the protocol. Members are (id, instance, metadata)."""
-    out = bytearray(_pack_ihi(0, error_code, generation))
+    out = BytesWriter()
+    write_i32_be(out, 0)
+    write_i16_be(out, error_code)
+    write_i32_be(out, generation)
     if version >= JOIN_TYPE_FROM:
-        append_compact_string(out, protocol_type)
-        append_compact_string(out, protocol)
+        write_nullable_string(out, protocol_type)
+        write_nullable_string(out, protocol)
     else:
-        append_compact_string(out, protocol or "")
-    append_compact_string(out, leader)
+        write_string(out, protocol or "")
+    write_string(out, leader)
     if version >= JOIN_SKIP_FROM:
         out.append(1 if skip_assignment else 0)
-    append_compact_string(out, member_id)
-    append_compact_count(out, len(members))
+    write_string(out, member_id)
+    write_count(out, len(members))
     for each, instance_id, metadata in members:
-        append_compact_string(out, each)
-        append_compact_string(out, instance_id)
-        append_compact_bytes(out, metadata)
+        write_string(out, each)
+        write_nullable_string(out, instance_id)
+        write_bytes(out, metadata)
         out.append(0)
     out.append(0)
-    return bytes(out)
+    return out.getvalue()
 
 
 def decode_sync(frame: Buffer, pos: int, version: int) -> SyncFields:
@@ -248,18 +268,16 @@ def decode_sync(frame: Buffer, pos: int, version: int) -> SyncFields:
         member = request.generation_id, request.member_id, request.group_instance_id
         return request.group_id, member[0], member[1], member[2], None, None, assignments
     try:
-        group_id, pos = read_compact_string(frame, pos)
-        generation: int = _unpack_i(frame, pos)[0]
-        member_id, pos = read_compact_string(frame, pos + 4)
-        instance_id, pos = read_nullable_compact_string(frame, pos)
+        data = as_bytes(frame)
+        group_id, generation, member_id, instance_id, at = _read_member(data, pos)
         protocol_type: str | None = None
         protocol: str | None = None
         if version >= SYNC_PROTOCOL_FROM:
-            protocol_type, pos = read_nullable_compact_string(frame, pos)
-            protocol, pos = read_nullable_compact_string(frame, pos)
-        assignments, pos = _read_pairs(frame, pos)
-        _skip_to_end(frame, pos)
-    except (IndexError, struct_error, UnicodeDecodeError) as error:
+            protocol_type, at = read_nullable_string(data, at)
+            protocol, at = read_nullable_string(data, at)
+        assignments, at = _read_pairs(data, at)
+        read_last_tags(data, at)
+    except (IndexError, UnicodeDecodeError) as error:
         raise MalformedMessage(f"SyncGroupRequest version {version}: {error}") from None
     return group_id, generation, member_id, instance_id, protocol_type, protocol, assignments
 
@@ -268,34 +286,27 @@ def encode_sync_response(
     version: int, error_code: int, protocol_type: str | None, protocol: str | None, assignment: bytes
 ) -> bytes:
     """In flexible versions."""
-    out = bytearray(_pack_ih(0, error_code))
+    out = BytesWriter()
+    write_i32_be(out, 0)
+    write_i16_be(out, error_code)
     if version >= SYNC_PROTOCOL_FROM:
-        append_compact_string(out, protocol_type)
-        append_compact_string(out, protocol)
-    append_compact_bytes(out, assignment)
+        write_nullable_string(out, protocol_type)
+        write_nullable_string(out, protocol)
+    write_bytes(out, assignment)
     out.append(0)
-    return bytes(out)
+    return out.getvalue()
 
 
-def _read_pairs(frame: Buffer, pos: int) -> tuple[list[tuple[str, bytes]], int]:
+def _read_pairs(data: bytes, pos: i64) -> tuple[list[tuple[str, bytes]], i64]:
     """An array of structures that are a string and bytes."""
-    limit = len(frame)
-    count, pos = read_compact_count(frame, pos)
+    limit: i64 = len(data)
+    count, pos = read_count(data, pos)
     if count == 0 or (count - 1) * _PAIR_BYTES_MIN > limit - pos:
         raise MalformedMessage("an array is null or has more elements than bytes")
     pairs: list[tuple[str, bytes]] = []
     for _ in range(count - 1):
-        name, pos = read_compact_string(frame, pos)
-        value, pos = read_compact_bytes(frame, pos)
+        name, pos = read_string(data, pos)
+        value, pos = read_bytes(data, pos)
         pairs.append((name, value))
-        pos += 1
-        if frame[pos - 1]:
-            pos = skip_tags(frame, pos, limit)
+        pos = read_tags(data, pos)
     return pairs, pos
-
-
-def _skip_to_end(frame: Buffer, pos: int) -> None:
-    """The tags that end a message, which must not end beyond its bytes."""
-    limit = len(frame)
-    if frame[pos] and skip_tags(frame, pos + 1, limit) > limit:
-        raise MalformedMessage("it ends beyond its bytes")

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 from struct import Struct as Format
 from struct import error as struct_error
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i16_be, write_i32_be
 
 from tidelog.protocol.errors import MalformedMessage, UnencodableValue
-from tidelog.protocol.wire import (
-    ZERO_UUID,
-    append_compact_count,
-    append_compact_string,
-    append_string,
-    read_compact_count,
-    read_compact_string,
-    read_nullable_compact_string,
-    skip_tags,
+from tidelog.protocol.hot_wire import (
+    as_bytes,
+    read_count,
+    read_last_tags,
+    read_nullable_string,
+    read_string,
+    read_tags,
+    write_count,
+    write_string,
 )
+from tidelog.protocol.wire import ZERO_UUID, append_string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mypy_extensions import i64
 
     from tidelog.protocol.wire import Buffer
 
@@ -42,11 +47,8 @@ THROTTLE_FROM: Final = 3
 _NO_RETENTION: Final = -1
 _PARTITION_BYTES_MIN: Final = 18
 
-_unpack_generation: Final = Format(">i").unpack_from
-_unpack_partition: Final = Format(">iqiBB").unpack_from
 _pack_i: Final = Format(">i").pack
 _pack_classic: Final = Format(">ih").pack
-_pack_flexible: Final = Format(">ihx").pack
 
 
 def decode_offset_commit(frame: Buffer, pos: int, version: int) -> OffsetCommit:
@@ -54,61 +56,52 @@ def decode_offset_commit(frame: Buffer, pos: int, version: int) -> OffsetCommit:
     if version < FLEXIBLE_FROM or version > TOPIC_IDS_FROM:
         return _decode_generally(frame, pos, version)
     try:
-        return _decode_flexible(frame, pos, version)
-    except (IndexError, struct_error, UnicodeDecodeError) as error:
+        return _decode_flexible(as_bytes(frame), pos, version)
+    except (IndexError, UnicodeDecodeError) as error:
         raise MalformedMessage(f"OffsetCommitRequest version {version}: {error}") from None
 
 
-def _decode_flexible(frame: Buffer, pos: int, version: int) -> OffsetCommit:
-    limit = len(frame)
-    group_id, pos = read_compact_string(frame, pos)
-    generation: int = _unpack_generation(frame, pos)[0]
-    member_id, pos = read_compact_string(frame, pos + 4)
-    instance_id, pos = read_nullable_compact_string(frame, pos)
-    count, pos = read_compact_count(frame, pos)
+def _decode_flexible(data: bytes, pos: i64, version: int) -> OffsetCommit:
+    limit: i64 = len(data)
+    group_id, pos = read_string(data, pos)
+    generation = read_i32_be(data, pos)
+    member_id, pos = read_string(data, pos + 4)
+    instance_id, pos = read_nullable_string(data, pos)
+    count, pos = read_count(data, pos)
     if count == 0 or count - 1 > limit - pos:
         raise MalformedMessage("OffsetCommitRequest.topics is null or has more elements than bytes")
     topics: list[CommittedTopic] = []
     for _ in range(count - 1):
         name, topic_id = "", ZERO_UUID
         if version >= TOPIC_IDS_FROM:
-            topic_id = bytes(frame[pos : pos + 16])
+            topic_id = data[pos : pos + 16]
             pos += 16
         else:
-            name, pos = read_compact_string(frame, pos)
-        partitions, pos = _decode_partitions(frame, pos, limit)
+            name, pos = read_string(data, pos)
+        partitions, pos = _decode_partitions(data, pos, limit)
         topics.append((name, topic_id, partitions))
-        pos += 1
-        if frame[pos - 1]:
-            pos = skip_tags(frame, pos, limit)
-    pos += 1
-    if frame[pos - 1]:
-        pos = skip_tags(frame, pos, limit)
-    if pos > limit:
-        raise MalformedMessage("OffsetCommitRequest: it ends beyond its bytes")
+        pos = read_tags(data, pos)
+    read_last_tags(data, pos)
     return group_id, generation, member_id, instance_id, _NO_RETENTION, topics
 
 
-def _decode_partitions(frame: Buffer, pos: int, limit: int) -> tuple[list[CommittedPartition], int]:
-    count, pos = read_compact_count(frame, pos)
+def _decode_partitions(data: bytes, pos: i64, limit: i64) -> tuple[list[CommittedPartition], i64]:
+    count, pos = read_count(data, pos)
     if count == 0 or (count - 1) * _PARTITION_BYTES_MIN > limit - pos:
         raise MalformedMessage("OffsetCommitRequestTopic.partitions is null or has more elements than bytes")
     partitions: list[CommittedPartition] = []
-    index: Any
-    offset: Any
-    leader_epoch: Any
     for _ in range(count - 1):
-        index, offset, leader_epoch, size, tags = _unpack_partition(frame, pos)
-        if size == 1 and tags == 0:
+        index = read_i32_be(data, pos)
+        offset = read_i64_be(data, pos + 4)
+        leader_epoch = read_i32_be(data, pos + 12)
+        if data[pos + 16] == 1 and data[pos + 17] == 0:
             # What nearly every consumer sends: no metadata.
             pos += 18
             partitions.append((index, offset, leader_epoch, ""))
             continue
-        metadata, pos = read_nullable_compact_string(frame, pos + 16)
+        metadata, pos = read_nullable_string(data, pos + 16)
         partitions.append((index, offset, leader_epoch, metadata))
-        pos += 1
-        if frame[pos - 1]:
-            pos = skip_tags(frame, pos, limit)
+        pos = read_tags(data, pos)
     return partitions, pos
 
 
@@ -138,33 +131,33 @@ def _decode_generally(frame: Buffer, pos: int, version: int) -> OffsetCommit:
 
 
 def encode_offset_commit_response(version: int, topics: Sequence[TopicAnswer]) -> bytes:
-    out = bytearray()
     try:
-        if version >= FLEXIBLE_FROM:
-            _encode_flexible(out, version, topics)
-        else:
-            _encode_classic(out, version, topics)
-    except struct_error as error:
+        return _encode_flexible(version, topics) if version >= FLEXIBLE_FROM else _encode_classic(version, topics)
+    except (struct_error, ValueError, OverflowError) as error:
         raise UnencodableValue(f"OffsetCommitResponse version {version}: {error}") from error
-    return bytes(out)
 
 
-def _encode_flexible(out: bytearray, version: int, topics: Sequence[TopicAnswer]) -> None:
-    out += b"\0\0\0\0"
-    append_compact_count(out, len(topics))
+def _encode_flexible(version: int, topics: Sequence[TopicAnswer]) -> bytes:
+    out = BytesWriter()
+    write_i32_be(out, 0)
+    write_count(out, len(topics))
     for name, topic_id, partitions in topics:
         if version >= TOPIC_IDS_FROM:
-            out += topic_id
+            out.write(topic_id)
         else:
-            append_compact_string(out, name)
-        append_compact_count(out, len(partitions))
+            write_string(out, name)
+        write_count(out, len(partitions))
         for index, code in partitions:
-            out += _pack_flexible(index, code)
+            write_i32_be(out, index)
+            write_i16_be(out, code)
+            out.append(0)
         out.append(0)
     out.append(0)
+    return out.getvalue()
 
 
-def _encode_classic(out: bytearray, version: int, topics: Sequence[TopicAnswer]) -> None:
+def _encode_classic(version: int, topics: Sequence[TopicAnswer]) -> bytes:
+    out = bytearray()
     if version >= THROTTLE_FROM:
         out += b"\0\0\0\0"
     out += _pack_i(len(topics))
@@ -173,3 +166,4 @@ def _encode_classic(out: bytearray, version: int, topics: Sequence[TopicAnswer])
         out += _pack_i(len(partitions))
         for index, code in partitions:
             out += _pack_classic(index, code)
+    return bytes(out)

@@ -10,7 +10,11 @@ from struct import Struct as Format
 from struct import error as struct_error
 from typing import TYPE_CHECKING, Final
 
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be, write_i64_be
+
+from tidelog.codec.buffers import view_of
 from tidelog.protocol.errors import MalformedMessage, UnencodableValue, UnsupportedVersion
+from tidelog.protocol.hot_wire import write_string
 from tidelog.protocol.wire import (
     append_compact_string,
     append_node_endpoints,
@@ -25,9 +29,12 @@ from tidelog.protocol.wire import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mypy_extensions import i64
+
     from tidelog.protocol.wire import Buffer, NodeEndpoint
 
-    ProducedTopic = tuple[str | None, bytes | None, list[tuple[int, memoryview | None]]]
+    Records = bytes | memoryview | None
+    ProducedTopic = tuple[str | None, bytes | None, list[tuple[int, Records]]]
     """Name (up to version 12) or topic id (from 13 on), and the records of each partition."""
     ProduceRequest = tuple[str | None, int, int, list[ProducedTopic]]
     """Transactional id, acks, timeout in milliseconds, topics."""
@@ -39,6 +46,10 @@ TOPIC_IDS_FROM: Final = 13
 LEADERS_FROM: Final = 10
 """The first version that can tell the producer who leads the partition now."""
 
+_ONE_BYTES_MIN: Final = 40
+"""Enough for what is read of a request with one batch, and far less than any batch takes."""
+_BEHIND_ONE: Final = b"\1\0\0\0\0\0\0\0\0"
+"""Ends a response: no refused records, no message, no tags of partition and topic, no throttling, no tags."""
 _UNKNOWN_LEADER: Final = (-1, -1)
 """The default of the field, which is never written."""
 
@@ -49,6 +60,7 @@ _unpack_hii: Final = Format(">hii").unpack_from
 _unpack_hi_b: Final = Format(">hiB").unpack_from
 _unpack_i_b: Final = Format(">iB").unpack_from
 _unpack_u_b: Final = Format(">16sB").unpack_from
+
 
 _pack_i: Final = Format(">i").pack
 _pack_i_tags: Final = Format(">ix").pack
@@ -65,10 +77,55 @@ def decode_produce(frame: Buffer, pos: int, version: int) -> ProduceRequest:
         raise UnsupportedVersion("ProduceRequest", version)
     try:
         if version >= FLEXIBLE_FROM:
-            return _decode_flexible(frame, pos, version)
+            # What is large was received into a place of its own: there a few steps more do not count.
+            one = _decode_one(frame, pos, version) if isinstance(frame, bytes) else None
+            return one if one is not None else _decode_flexible(frame, pos, version)
         return _decode_classic(frame, pos)
     except (IndexError, struct_error, UnicodeDecodeError) as error:
         raise MalformedMessage(f"ProduceRequest version {version}: {error}") from None
+
+
+def _decode_one(frame: bytes, pos: i64, version: int) -> ProduceRequest | None:
+    """A request with one batch outside of transactions, as most are, in few steps. None for any other: it is read, and
+    what is wrong with it said, the general way."""
+    limit: i64 = len(frame)
+    if limit - pos < _ONE_BYTES_MIN or frame[pos] != 0 or frame[pos + 7] != 2:
+        return None
+    acks, timeout_ms = read_i16_be(frame, pos + 1), read_i32_be(frame, pos + 3)
+    name: str | None = None
+    topic_id: bytes | None = None
+    if version >= TOPIC_IDS_FROM:
+        topic_id = frame[pos + 8 : pos + 24]
+        pos += 24
+    else:
+        name_end: i64 = pos + 8 + frame[pos + 8]
+        if not 0 < frame[pos + 8] < 128 or limit - name_end < _ONE_BYTES_MIN:
+            return None
+        name = frame[pos + 9 : name_end].decode("utf-8")
+        pos = name_end
+    size: i64 = frame[pos + 5]
+    if frame[pos] != 2 or size == 0:
+        return None
+    index = read_i32_be(frame, pos + 1)
+    pos += 6
+    if size > 127:
+        size, pos = _decode_records_size(frame, pos, size)
+    end: i64 = pos + size - 1
+    # Behind the records there are only three counts of tagged fields: the partition's, the topic's, the request's.
+    if end + 3 != limit or frame[end] or frame[end + 1] or frame[end + 2]:
+        return None
+    return None, acks, timeout_ms, [(name, topic_id, [(index, view_of(frame, pos, end))])]
+
+
+def _decode_records_size(frame: Buffer, pos: int, n: int) -> tuple[int, int]:
+    """The size that begins with `n` before `pos`, of more than one byte; those of real batches have two or three."""
+    more: int = frame[pos]
+    if more < 128:
+        return n + (more << 7) - 128, pos + 1
+    most: int = frame[pos + 1]
+    if most < 128:
+        return n + (more << 7) + (most << 14) - 128 - (128 << 7), pos + 2
+    return decode_long_size(frame, pos - 1)
 
 
 def _decode_flexible(frame: Buffer, pos: int, version: int) -> ProduceRequest:
@@ -121,23 +178,14 @@ def _decode_flexible(frame: Buffer, pos: int, version: int) -> ProduceRequest:
 
 def _decode_partitions_flexible(
     frame: Buffer, pos: int, limit: int, count: int
-) -> tuple[list[tuple[int, memoryview | None]], int]:
+) -> tuple[list[tuple[int, Records]], int]:
     view = memoryview(frame)
-    partitions: list[tuple[int, memoryview | None]] = []
+    partitions: list[tuple[int, Records]] = []
     for _ in range(count):
         index, n = _unpack_i_b(frame, pos)
         pos += 5
         if n > 127:
-            # Sizes of real batches have two or three bytes.
-            more = frame[pos]
-            if more < 128:
-                n += (more << 7) - 128
-                pos += 1
-            elif (most := frame[pos + 1]) < 128:
-                n += (more << 7) + (most << 14) - 128 - (128 << 7)
-                pos += 2
-            else:
-                n, pos = decode_long_size(frame, pos - 1)
+            n, pos = _decode_records_size(frame, pos, n)
         if n:
             end = pos + n - 1
             if end > limit:
@@ -176,7 +224,7 @@ def _decode_classic(frame: Buffer, pos: int) -> ProduceRequest:
         pos = end + 4
         if count < 0 or count * 8 > limit - pos:
             raise MalformedMessage("TopicProduceData.partition_data is null or has more elements than bytes")
-        partitions: list[tuple[int, memoryview | None]] = []
+        partitions: list[tuple[int, Records]] = []
         for _ in range(count):
             index, n = _unpack_ii(frame, pos)
             pos += 8
@@ -257,6 +305,30 @@ def encode_produce_response(
     except struct_error as error:
         raise UnencodableValue(f"ProduceResponse version {version}: {error}") from error
     return out
+
+
+def encode_appended(version: int, topics: Sequence[TopicResult]) -> bytes:
+    """`encode_produce_response` where nothing went wrong. The answer to a request with one batch, which most are, is
+    packed in few steps."""
+    if version < FLEXIBLE_FROM or len(topics) != 1 or len(topics[0][2]) != 1:
+        return bytes(encode_produce_response(version, topics))
+    name, topic_id, [result] = topics[0]
+    out = BytesWriter()
+    out.append(2)
+    if version >= TOPIC_IDS_FROM:
+        assert topic_id is not None
+        out.write(topic_id)
+    else:
+        assert name is not None
+        write_string(out, name)
+    out.append(2)
+    write_i32_be(out, result.index)
+    write_i16_be(out, 0)
+    write_i64_be(out, result.base_offset)
+    write_i64_be(out, result.log_append_time_ms)
+    write_i64_be(out, result.log_start_offset)
+    out.write(_BEHIND_ONE)
+    return out.getvalue()
 
 
 def _encode_flexible(out: bytearray, version: int, topics: Sequence[TopicResult]) -> None:

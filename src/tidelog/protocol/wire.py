@@ -48,47 +48,6 @@ def decode_long_string_size(buf: Buffer, pos: int) -> tuple[int, int]:
     return size, pos
 
 
-def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
-    """A string of flexible versions that cannot be null, and where it ends; the end may be beyond the buffer's."""
-    text, pos = read_nullable_compact_string(buf, pos)
-    if text is None:
-        raise MalformedMessage("a string is null that must not be")
-    return text, pos
-
-
-def read_nullable_compact_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
-    """The same for one that may be null."""
-    size: int = buf[pos]
-    pos += 1
-    if size > 127:
-        size, pos = decode_long_string_size(buf, pos - 1)
-    if size == 0:
-        return None, pos
-    end = pos + size - 1
-    return str(buf[pos:end], "utf-8"), end
-
-
-def read_compact_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
-    """A byte field of flexible versions that cannot be null, and where it ends; the end may be beyond the buffer's."""
-    size: int = buf[pos]
-    pos += 1
-    if size > 127:
-        size, pos = decode_long_size(buf, pos - 1)
-    if size == 0:
-        raise MalformedMessage("a byte field is null that must not be")
-    end = pos + size - 1
-    return bytes(buf[pos:end]), end
-
-
-def read_compact_count(buf: Buffer, pos: int) -> tuple[int, int]:
-    """One more than the elements of an array of flexible versions, 0 for null, and where they begin."""
-    count: int = buf[pos]
-    pos += 1
-    if count > 127:
-        count, pos = decode_long_size(buf, pos - 1)
-    return count, pos
-
-
 def decode_long_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
     count, pos = decode_long_size(buf, pos)
     if count > TAGGED_FIELDS_MAX:

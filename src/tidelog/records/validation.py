@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.buffers import view_of
 from tidelog.codec.compression import CompressionType, DecompressionError
 from tidelog.codec.crc32c import crc32c
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -106,7 +107,7 @@ def validate_produced(records: Buffer | None, rules: ProduceRules, *, now_ms: in
     if compression >= _ZSTD:
         _check_compression(compression, produce_version)
     _check_size(size, rules)
-    if crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) != crc:
+    if crc32c(view_of(records, ATTRIBUTES_POSITION, size)) != crc:
         raise CorruptBatch("The checksum of the batch is wrong.")
     if base_offset != 0:
         raise RejectedBatch(f"The base offset of a produced batch must be 0, not {base_offset}.")

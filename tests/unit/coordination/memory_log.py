@@ -21,6 +21,7 @@ class MemoryLog:
         self.end_offset = 0
         self.refusal: BrokerError | None = None
         """Raised by the next appends, with nothing written."""
+        self._batches_max: int | None = None
         self.is_closed = False
         self._on_commit: Callable[[], None] | None = None
         self._on_lost: Callable[[], None] | None = None
@@ -38,10 +39,16 @@ class MemoryLog:
     ) -> int:
         if self.refusal is not None:
             raise self.refusal
+        if self._batches_max is not None and len(self.batches_written) >= self._batches_max:
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
         assert records
         if sum(len(key) + len(value or b"") for key, value in records) > BATCH_BYTES_MAX:
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
         return self._append(list(records), producer_id, None)
+
+    def refuse_after(self, batches: int | None) -> None:
+        """No more than so many batches can be written from now on; None for any number."""
+        self._batches_max = batches
 
     def append_marker(self, marker: Marker, timestamp_ms: int) -> int:
         if self.refusal is not None:

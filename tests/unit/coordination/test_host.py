@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -33,8 +33,8 @@ class Numbers:
         self.ended: list[tuple[int, bool]] = []
         self.replayed: list[tuple[Set, int, int]] = []
 
-    def encode_record(self, record: Set) -> tuple[bytes, bytes | None]:
-        return record[0].encode(), str(record[1]).encode()
+    def encode_records(self, records: Sequence[Set]) -> list[tuple[bytes, bytes | None]]:
+        return [(key.encode(), str(value).encode()) for key, value in records]
 
     def decode_record(self, key: bytes, value: bytes | None) -> Set | None:
         if key == b"?":
@@ -44,6 +44,10 @@ class Numbers:
     def replay(self, record: Set, offset: int, producer_id: int) -> None:
         self.replayed.append((record, offset, producer_id))
         self.values[record[0]] = record[1]
+
+    def replay_records(self, records: Sequence[Set], offset: int, producer_id: int) -> None:
+        for at, record in enumerate(records, offset):
+            self.replay(record, at, producer_id)
 
     def replay_end_transaction(self, producer_id: int, committed: bool) -> None:
         self.ended.append((producer_id, committed))

@@ -26,6 +26,7 @@ from tidelog.groups.core.messages import (
     OffsetToCommit,
     Sync,
     Synced,
+    TransactionalCommit,
 )
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.features import GROUP_VERSION
@@ -305,6 +306,87 @@ async def test_groups_are_described_and_deleted_across_shards() -> None:
         ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),
     ]
     assert [group.group_id for group in await coordinator.list_groups([], [])] == ["c"]
+    await coordinator.stop()
+
+
+LARGE_GROUP = "g" * 1000
+
+
+def commit_more_than_a_batch_holds(coordinator: GroupCoordinator) -> None:
+    """Their tombstones are some 2 MiB."""
+    for start in range(0, 2000, 500):
+        offsets = [OffsetToCommit("t", partition, 1) for partition in range(start, start + 500)]
+        coordinator.commit_offsets(Commit(LARGE_GROUP, "", None, -1, offsets))
+
+
+async def test_a_group_is_deleted_whose_offsets_do_not_fit_one_batch() -> None:
+    topic = OffsetsTopic(1)
+    coordinator = topic.coordinator()
+    coordinator.start()
+    commit_more_than_a_batch_holds(coordinator)
+    assert await coordinator.delete_groups([LARGE_GROUP]) == [(LARGE_GROUP, NONE)]
+    assert await coordinator.list_groups([], []) == []
+    await coordinator.stop()
+    again = topic.coordinator()
+    again.start()
+    await again.loaded()
+    assert await again.list_groups([], []) == []
+    assert list(again.committed_offsets()) == []
+    await again.stop()
+
+
+async def test_a_deletion_that_a_crash_interrupts_leaves_the_group_and_is_ended_by_the_next() -> None:
+    topic = OffsetsTopic(1)
+    coordinator = topic.coordinator()
+    coordinator.start()
+    commit_more_than_a_batch_holds(coordinator)
+    (log,) = topic.logs
+    committed = len(log.batches_written)
+    await coordinator.delete_groups([LARGE_GROUP])
+    await coordinator.stop()
+    written = log.batches_written
+    assert len(written) - committed > 2
+    for kept in range(committed + 1, len(written)):
+        topic.logs = [MemoryLog()]
+        for batch in written[:kept]:
+            topic.logs[0].append(batch, 0)
+        after = topic.coordinator()
+        after.start()
+        await after.loaded()
+        assert [group.state for group in await after.list_groups([], [])] == ["Empty"]
+        assert 0 < len(list(after.committed_offsets())) < 2000
+        assert await after.delete_groups([LARGE_GROUP]) == [(LARGE_GROUP, NONE)]
+        assert await after.list_groups([], []) == []
+        await after.stop()
+
+
+async def test_more_offsets_of_an_open_transaction_than_a_batch_holds_go_with_their_group() -> None:
+    topic = OffsetsTopic(1)
+    coordinator = topic.coordinator()
+    coordinator.start()
+    coordinator.commit_offsets(Commit(LARGE_GROUP, "", None, -1, [OffsetToCommit("other", 0, 1)]))
+    for start in range(0, 2000, 500):
+        offsets = [OffsetToCommit("t", partition, 1) for partition in range(start, start + 500)]
+        commit = Commit(LARGE_GROUP, "", None, -1, offsets)
+        coordinator.commit_transactional(TransactionalCommit(7, 0, commit))
+    assert await coordinator.delete_groups([LARGE_GROUP]) == [(LARGE_GROUP, NONE)]
+    coordinator.end_transaction(0, Marker(7, 0, commit=True, coordinator_epoch=0))
+    assert list(coordinator.committed_offsets()) == []
+    assert await coordinator.list_groups([], []) == []
+    await coordinator.stop()
+
+
+async def test_a_deletion_that_the_log_refuses_midway_says_so_and_the_group_stays() -> None:
+    topic = OffsetsTopic(1)
+    coordinator = topic.coordinator()
+    coordinator.start()
+    commit_more_than_a_batch_holds(coordinator)
+    (log,) = topic.logs
+    log.refuse_after(len(log.batches_written) + 2)
+    assert await coordinator.delete_groups([LARGE_GROUP]) == [(LARGE_GROUP, ErrorCode.NOT_COORDINATOR)]
+    assert [group.state for group in await coordinator.list_groups([], [])] == ["Empty"]
+    log.refuse_after(None)
+    assert await coordinator.delete_groups([LARGE_GROUP]) == [(LARGE_GROUP, NONE)]
     await coordinator.stop()
 
 

@@ -22,6 +22,7 @@ from tidelog.metadata.features import GROUP_VERSION
 from tidelog.metadata.image import BrokerImage, Endpoint, MetadataImage, PartitionState, TopicImage
 from tidelog.metadata.publisher import MetadataPublisher
 from tidelog.model.errors import ErrorCode
+from tidelog.net.reply import PendingReply
 from tidelog.protocol.generated.delete_groups import DeleteGroupsRequest
 from tidelog.protocol.generated.describe_groups import DescribeGroupsRequest
 from tidelog.protocol.generated.find_coordinator import FindCoordinatorRequest
@@ -46,7 +47,7 @@ from tidelog.protocol.generated.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from tidelog.protocol.generated.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tidelog.protocol.index import response_class
+from tidelog.protocol.index import request_class, response_class
 from tidelog.protocol.message import Message
 
 pytestmark = pytest.mark.anyio
@@ -102,14 +103,12 @@ class Caller:
         api_key = request.API_KEY
         assert api_key is not None
         handler = import_module(f"tidelog.api.handlers.{HANDLERS[api_key]}")
-        if hasattr(handler, "decode_request"):
-            decoded = handler.decode_request(request.encode(version), 0, version)
-        else:
-            decoded, _ = type(request).decode(request.encode(version), 0, version)
         context = RequestContext(
             cast(Any, self.services), api_key, version, 1, "client", "10.0.0.1", "PLAINTEXT", cast(Any, None)
         )
-        response = handler.handle(context, decoded)
+        response = self._handle(handler, context, request.encode(version))
+        if isinstance(response, PendingReply):
+            response = parts_of(response)
         if asyncio.iscoroutine(response):
             async with asyncio.timeout(5):
                 response = await response
@@ -117,6 +116,21 @@ class Caller:
         answer, end = response_class(api_key).decode(encoded, 0, version)
         assert end == len(encoded)
         return answer
+
+    @staticmethod
+    def _handle(handler: Any, context: RequestContext, frame: bytes) -> Any:
+        if hasattr(handler, "handle_frame"):
+            return handler.handle_frame(context, frame, 0)
+        if hasattr(handler, "decode_request"):
+            return handler.handle(context, handler.decode_request(frame, 0, context.version))
+        return handler.handle(context, request_class(context.api_key).decode(frame, 0, context.version)[0])
+
+
+async def parts_of(pending: PendingReply) -> bytes:
+    done = asyncio.Event()
+    pending.on_done(lambda _: done.set())
+    await done.wait()
+    return b"".join(cast("list[bytes]", pending.buffers))
 
 
 def topic(name: str, topic_id: bytes, partitions: int) -> TopicImage:

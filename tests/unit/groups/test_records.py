@@ -16,6 +16,7 @@ from tidelog.groups.core.records import (
     StoredMember,
     decode_record,
     encode_record,
+    encode_records,
 )
 from tidelog.protocol.generated.group_metadata_key import GroupMetadataKey
 from tidelog.protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -60,6 +61,21 @@ def test_offsets_are_written_as_kafka_writes_them(
     )
     assert value == b"\x00\x04" + expected.encode(4)
     assert decode_record(key, value) == record
+
+
+offset_records = st.builds(
+    OffsetCommitRecord,
+    st.sampled_from(["", "g", "group"]),
+    st.sampled_from(["", "t", "topic"]),
+    int32s,
+    st.none() | committed_offsets,
+)
+group_records = st.builds(GroupMetadataRecord, st.sampled_from(["g", "group"]), st.none() | stored_groups)
+
+
+@given(st.lists(offset_records | group_records, max_size=8))
+def test_records_of_one_decision_are_written_as_each_alone(records: list[OffsetCommitRecord]) -> None:
+    assert encode_records(records) == [encode_record(record) for record in records]
 
 
 @given(int64s, texts, int64s, st.integers(0, 2**63 - 1))

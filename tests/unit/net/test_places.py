@@ -57,7 +57,7 @@ def test_behind_a_large_frame_only_the_next_size_is_looked_at_first() -> None:
     reader = new_reader(FramePlaces())
     receive(reader, b"a" * LARGE)
     assert len(reader.buffer()) == FIRST_LOOK_BYTES
-    assert feed(reader, frame(b"small frame")) == [b"small frame"]
+    assert feed(reader, frame(b"small frame")) == [frame(b"small frame")], "its content starts behind its size"
     assert len(reader.buffer()) == 1000, "small frames are read many at a time again"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.api.context import RequestContext
 from tidelog.groups.coordinator import fresh_member_suffix
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, HeartbeatReply
-from tidelog.model.errors import BrokerError
+from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tidelog.protocol.hot_groups import decode_consumer_heartbeat as decode_request
 from tidelog.protocol.hot_groups import encode_consumer_heartbeat_response
@@ -19,17 +19,29 @@ if TYPE_CHECKING:
 __all__ = ["decode_request", "handle"]
 
 FIRST_VERSION_WITH_MEMBERS_OWN_ID: Final = 1
-_new_tuple: Final = tuple.__new__
-"""Half the cost of a named tuple's own constructor."""
+_NO_ERROR: Final = ErrorCode.NONE
 
 Response = ConsumerGroupHeartbeatResponse | bytes
 
 
 def handle(context: RequestContext, request: ConsumerFields) -> Response | Coroutine[Any, Any, Response]:
-    client_id, client_host = context.client_id or "", f"/{context.peer_host}"
-    fresh_id = "" if request[1] else fresh_member_suffix()
-    makes_its_id = context.version >= FIRST_VERSION_WITH_MEMBERS_OWN_ID
-    beat: ConsumerHeartbeat = _new_tuple(ConsumerHeartbeat, (*request, client_id, client_host, fresh_id, makes_its_id))
+    group_id, member_id, epoch, instance_id, rack_id, rebalance_ms, topics, pattern, assignor, owned = request
+    beat = ConsumerHeartbeat(
+        group_id,
+        member_id,
+        epoch,
+        instance_id,
+        rack_id,
+        rebalance_ms,
+        topics,
+        pattern,
+        assignor,
+        owned,
+        context.client_id or "",
+        f"/{context.peer_host}",
+        "" if member_id else fresh_member_suffix(),
+        context.version >= FIRST_VERSION_WITH_MEMBERS_OWN_ID,
+    )
     try:
         reply, commit = context.services.groups.consumer_heartbeat(beat)
     except BrokerError as error:
@@ -48,7 +60,8 @@ async def _answer_when_committed(reply: HeartbeatReply, commit: Awaitable[None])
 
 
 def _answer(reply: HeartbeatReply) -> Response:
-    member_id, member_epoch, interval_ms, assignment, error = reply
-    if error:
-        return ConsumerGroupHeartbeatResponse(error_code=error)
-    return encode_consumer_heartbeat_response(member_id, member_epoch, interval_ms, assignment)
+    if reply.error is not _NO_ERROR:
+        return ConsumerGroupHeartbeatResponse(error_code=reply.error)
+    return encode_consumer_heartbeat_response(
+        reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms, reply.assignment
+    )

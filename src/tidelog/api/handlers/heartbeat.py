@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.messages import Heartbeat
@@ -16,15 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_request", "handle"]
 
-_new_tuple: Final = tuple.__new__
-"""Half the cost of a named tuple's own constructor."""
-
 
 def handle(context: RequestContext, request: HeartbeatFields) -> bytes | Coroutine[Any, Any, bytes]:
     group_id, generation, member_id, instance_id = request
-    beat: Heartbeat = _new_tuple(Heartbeat, (group_id, member_id, instance_id, generation))
     try:
-        error, commit = context.services.groups.heartbeat(beat)
+        error, commit = context.services.groups.heartbeat(Heartbeat(group_id, member_id, instance_id, generation))
     except BrokerError as fault:
         return encode_heartbeat_response(context.version, fault.code)
     if commit is not None:

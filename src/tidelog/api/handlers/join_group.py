@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from tidelog.api.context import RequestContext
+from tidelog.api.parked import reply_when_done
+from tidelog.codec.buffers import Buffer
 from tidelog.groups.coordinator import fresh_member_suffix
 from tidelog.groups.core.messages import UNKNOWN_MEMBER_ID, Join, Joined
 from tidelog.model.errors import BrokerError
-from tidelog.protocol.hot_groups import JOIN_FLEXIBLE_FROM, encode_join_response
-from tidelog.protocol.hot_groups import decode_join as decode_request
-
-if TYPE_CHECKING:
-    from tidelog.protocol.hot_groups import JoinFields
-
-__all__ = ["decode_request", "handle"]
+from tidelog.net.reply import PendingReply
+from tidelog.protocol.hot_groups import JOIN_FLEXIBLE_FROM, decode_join, encode_join_response
 
 _new_tuple: Final = tuple.__new__
 """Half the cost of a named tuple's own constructor."""
@@ -24,9 +20,11 @@ FIRST_VERSION_WITH_KNOWN_MEMBER_ID: Final = 4
 FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT: Final = 9
 
 
-def handle(context: RequestContext, request: JoinFields) -> bytes | Coroutine[Any, Any, bytes]:
+def handle_frame(context: RequestContext, frame: Buffer, position: int) -> bytes | PendingReply:
     version = context.version
-    group_id, session_ms, rebalance_ms, member_id, instance_id, protocol_type, protocols = request
+    group_id, session_ms, rebalance_ms, member_id, instance_id, protocol_type, protocols = decode_join(
+        frame, position, version
+    )
     join: Join = _new_tuple(
         Join,
         (
@@ -51,15 +49,9 @@ def handle(context: RequestContext, request: JoinFields) -> bytes | Coroutine[An
     if joined is not None:
         return _answer(version, joined)
     assert later is not None
-    return _answer_later(version, member_id, later)
-
-
-async def _answer_later(version: int, member_id: str, later: Coroutine[Any, Any, Joined]) -> bytes:
-    try:
-        joined = await later
-    except BrokerError as error:
-        joined = Joined(error.code, member_id)
-    return _answer(version, joined)
+    return reply_when_done(
+        context, later, lambda joined: _answer(version, joined), lambda error: Joined(error.code, member_id)
+    )
 
 
 def _answer(version: int, joined: Joined) -> bytes:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_request", "handle"]
 
-_new_tuple: Final = tuple.__new__
-"""Half the cost of a named tuple's own constructor."""
 FIRST_VERSION_WITH_MISSING_GROUP: Final = 9
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 
@@ -33,9 +31,7 @@ def handle(context: RequestContext, request: OffsetCommit) -> bytes | Coroutine[
     if not offsets:
         return answer.complete(())
     reports_missing_group = version >= FIRST_VERSION_WITH_MISSING_GROUP
-    commit: Commit = _new_tuple(
-        Commit, (group_id, member_id, instance_id, generation, offsets, retention_ms, reports_missing_group)
-    )
+    commit = Commit(group_id, member_id, instance_id, generation, offsets, retention_ms, reports_missing_group)
     try:
         errors, committed = context.services.groups.commit_offsets(commit)
     except BrokerError as error:

@@ -15,7 +15,7 @@ from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply
 from tidelog.partitions.delayed import DelayedProduce
 from tidelog.partitions.partition import Partition
-from tidelog.protocol.hot_produce import PartitionResult, decode_produce, encode_produce_response
+from tidelog.protocol.hot_produce import PartitionResult, decode_produce, encode_appended, encode_produce_response
 from tidelog.records.batch import RejectedBatch
 from tidelog.records.validation import RecordsRejected
 
@@ -30,7 +30,7 @@ _going_on: set[asyncio.Task[None]] = set()
 """Produces that wait for the transaction coordinator; the loop itself holds tasks only weakly."""
 
 
-def handle_frame(context: RequestContext, frame: Buffer, position: int) -> Buffers | PendingReply | None:
+def handle_frame(context: RequestContext, frame: Buffer, position: int) -> bytes | Buffers | PendingReply | None:
     transactional_id, acks, timeout_ms, topics = decode_produce(frame, position, context.version)
     if transactional_id is None:
         if has_transactional_batch(topics):
@@ -44,7 +44,7 @@ def handle_frame(context: RequestContext, frame: Buffer, position: int) -> Buffe
 
 def _append(
     context: RequestContext, acks: int, timeout_ms: int, topics: Sequence[ProducedTopic], refused: Refusals | None
-) -> Buffers | PendingReply | None:
+) -> bytes | Buffers | PendingReply | None:
     """`refused`: what a transaction does not allow; None outside of transactions."""
     version = context.version
     services = context.services
@@ -90,7 +90,7 @@ def _append(
         return _reply_when_committed(context, answer, uncommitted, timeout_ms)
     if has_error:
         return [_encode_with_leaders(context, answer)]
-    return [encode_produce_response(version, answer)]
+    return encode_appended(version, answer)
 
 
 def _encode_with_leaders(context: RequestContext, answer: list[TopicResult]) -> bytearray:
@@ -150,7 +150,7 @@ def _append_when_added(context: RequestContext, body: bytes, refused: Coroutine[
         if isinstance(result, PendingReply):
             result.on_done(lambda done: reply.complete(done.buffers))
         else:
-            reply.complete(result)
+            reply.complete([result] if isinstance(result, bytes) else result)
 
     task = asyncio.ensure_future(go_on())
     _going_on.add(task)

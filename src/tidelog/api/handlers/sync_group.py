@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from tidelog.api.context import RequestContext
+from tidelog.api.parked import reply_when_done
+from tidelog.codec.buffers import Buffer
 from tidelog.groups.core.messages import Sync, Synced
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.protocol.hot_groups import SYNC_FLEXIBLE_FROM, encode_sync_response
-from tidelog.protocol.hot_groups import decode_sync as decode_request
-
-if TYPE_CHECKING:
-    from tidelog.protocol.hot_groups import SyncFields
-
-__all__ = ["decode_request", "handle"]
+from tidelog.net.reply import PendingReply
+from tidelog.protocol.hot_groups import SYNC_FLEXIBLE_FROM, decode_sync, encode_sync_response
 
 FIRST_VERSION_WITH_PROTOCOL: Final = 5
 
 
-def handle(context: RequestContext, request: SyncFields) -> bytes | Coroutine[Any, Any, bytes]:
+def handle_frame(context: RequestContext, frame: Buffer, position: int) -> bytes | PendingReply:
     version = context.version
-    group_id, generation, member_id, instance_id, protocol_type, protocol, assignments = request
+    group_id, generation, member_id, instance_id, protocol_type, protocol, assignments = decode_sync(
+        frame, position, version
+    )
     if version >= FIRST_VERSION_WITH_PROTOCOL and (protocol_type is None or protocol is None):
         # From this version on the member says what it believes the group has agreed on.
         return _answer(version, Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
@@ -33,15 +31,7 @@ def handle(context: RequestContext, request: SyncFields) -> bytes | Coroutine[An
     if synced is not None:
         return _answer(version, synced)
     assert later is not None
-    return _answer_later(version, later)
-
-
-async def _answer_later(version: int, later: Coroutine[Any, Any, Synced]) -> bytes:
-    try:
-        synced = await later
-    except BrokerError as error:
-        synced = Synced(error.code)
-    return _answer(version, synced)
+    return reply_when_done(context, later, lambda synced: _answer(version, synced), lambda error: Synced(error.code))
 
 
 def _answer(version: int, synced: Synced) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.groups.core.group import ClassicGroup
 from tidelog.groups.core.messages import (
@@ -20,6 +22,8 @@ from tidelog.groups.core.state import ClassicGroupState
 from tidelog.model.errors import ErrorCode
 
 _S = ClassicGroupState
+_NONE: Final = ErrorCode.NONE
+_PREPARING_REBALANCE: Final = ClassicGroupState.PREPARING_REBALANCE
 SyncDecision = Decision[Synced | None]
 
 
@@ -82,14 +86,16 @@ def _assign(group: ClassicGroup, request: Sync, now: Moment, rebalancer: Rebalan
 def decide_heartbeat(
     group: ClassicGroup, request: Heartbeat, now: Moment, rebalancer: Rebalancer
 ) -> Decision[ErrorCode]:
-    error = group.validate_member(request.member_id, request.instance_id)
-    if error is ErrorCode.NONE:
-        if request.generation != group.generation:
-            return Decision(ErrorCode.ILLEGAL_GENERATION)
-        rebalancer.keep_alive(group, group.members[request.member_id], now)
-        if group.state is _S.PREPARING_REBALANCE:
-            error = ErrorCode.REBALANCE_IN_PROGRESS
-    return Decision(error)
+    member = group.members.get(request.member_id)
+    if member is None or request.instance_id is not None:
+        error = group.validate_member(request.member_id, request.instance_id)
+        if error is not _NONE:
+            return Decision(error)
+    assert member is not None
+    if request.generation != group.generation:
+        return Decision(ErrorCode.ILLEGAL_GENERATION)
+    rebalancer.keep_alive(group, member, now)
+    return Decision(ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING_REBALANCE else _NONE)
 
 
 def decide_leave(group: ClassicGroup, request: Leave, now: Moment, rebalancer: Rebalancer) -> Decision[Left]:

@@ -9,14 +9,16 @@ as Kafka 4.3 does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Final, NamedTuple
 
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+
 from tidelog.codec.varint import MalformedVarint, decode_unsigned_varint, encode_unsigned_varint
 from tidelog.groups.core.consumer.records import ConsumerGroupRecord
 from tidelog.model.ids import ZERO_TOPIC_ID
+from tidelog.protocol.hot_wire import write_classic_string
 
 OFFSET_COMMIT_KEYS: Final = (0, 1)
 GROUP_METADATA_KEY: Final = 2
@@ -120,8 +122,6 @@ _KIND_AND_LENGTH: Final = Struct(">hh")
 _OFFSET_V0: Final = Struct(">hq")
 _OFFSET_V4: Final = Struct(">hqi")
 _OFFSET_V4_AND_LENGTH: Final = Struct(">hqiB")
-_pack_plain_offset: Final = Struct(">hqiBq3s16s").pack
-"""What nearly every commit writes: no metadata, the topic's id."""
 _ONLY_TOPIC_ID: Final = b"\x01\x00\x10"
 """One tagged field, number 0, of 16 bytes."""
 _I64: Final = Struct(">q")
@@ -130,10 +130,27 @@ _TWO_I32: Final = Struct(">ii")
 _LEGACY_NO_TIMESTAMP: Final = -1
 
 
+def encode_records(records: Sequence[GroupRecord]) -> list[tuple[bytes, bytes | None]]:
+    """Key and value of each. A commit names the same group and topic for every partition."""
+    encoded: list[tuple[bytes, bytes | None]] = []
+    group_id, topic, prefix = "", "", b""
+    out = BytesWriter()
+    for record in records:
+        if not isinstance(record, OffsetCommitRecord):
+            encoded.append(encode_record(record))
+            continue
+        if not prefix or record.topic is not topic or record.group_id is not group_id:
+            group_id, topic = record.group_id, record.topic
+            prefix = _offset_key_prefix(group_id, topic)
+        committed = record.committed
+        value = None if committed is None else _encode_offset_value(out, committed)
+        encoded.append((_encode_offset_key(out, prefix, record.partition), value))
+    return encoded
+
+
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
     if isinstance(record, OffsetCommitRecord):
-        committed = record.committed
-        return _encode_offset_key(record), None if committed is None else _encode_offset_value(committed)
+        return encode_records((record,))[0]
     if not isinstance(record, GroupMetadataRecord):
         from tidelog.groups.core.consumer import encoding
 
@@ -170,25 +187,34 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
     return None
 
 
-def _encode_offset_key(record: OffsetCommitRecord) -> bytes:
-    return _offset_key_prefix(record.group_id, record.topic) + _I32.pack(record.partition)
+def _encode_offset_key(out: BytesWriter, prefix: bytes, partition: int) -> bytes:
+    """`out` is what key after key is put together in, and value after value."""
+    out.truncate(0)
+    out.write(prefix)
+    write_i32_be(out, partition)
+    return out.getvalue()
 
 
-@lru_cache(maxsize=256)
 def _offset_key_prefix(group_id: str, topic_name: str) -> bytes:
-    """A commit names the same topic for every partition."""
+    """All of a key but the partition."""
     group = group_id.encode()
     topic = topic_name.encode()
     return b"".join((_KIND_AND_LENGTH.pack(1, len(group)), group, _I16.pack(len(topic)), topic))
 
 
-def _encode_offset_value(committed: CommittedOffset) -> bytes:
+def _encode_offset_value(out: BytesWriter, committed: CommittedOffset) -> bytes:
     text, topic_id = committed.metadata, committed.topic_id
     if not text and committed.expire_timestamp_ms < 0 and topic_id != ZERO_TOPIC_ID:
-        plain: bytes = _pack_plain_offset(
-            4, committed.offset, committed.leader_epoch, 1, committed.commit_timestamp_ms, _ONLY_TOPIC_ID, topic_id
-        )
-        return plain
+        # What nearly every commit writes: no metadata, the topic's id.
+        out.truncate(0)
+        write_i16_be(out, VALUE_VERSION_MAX)
+        write_i64_be(out, committed.offset)
+        write_i32_be(out, committed.leader_epoch)
+        out.append(1)
+        write_i64_be(out, committed.commit_timestamp_ms)
+        out.write(_ONLY_TOPIC_ID)
+        out.write(topic_id)
+        return out.getvalue()
     metadata = text.encode()
     if committed.expire_timestamp_ms >= 0:
         head = _OFFSET_V0.pack(1, committed.offset) + _I16.pack(len(metadata))
@@ -232,16 +258,27 @@ def _decode_offset_value(value: bytes) -> CommittedOffset:
 
 
 def _encode_group_value(stored: StoredGroup) -> bytes:
-    parts = [_I16.pack(3), _encode_string(stored.protocol_type), _I32.pack(stored.generation)]
-    parts += (_encode_string(stored.protocol), _encode_string(stored.leader), _I64.pack(stored.state_timestamp_ms))
-    parts.append(_I32.pack(len(stored.members)))
+    out = BytesWriter()
+    write_i16_be(out, 3)
+    write_classic_string(out, stored.protocol_type)
+    write_i32_be(out, stored.generation)
+    write_classic_string(out, stored.protocol)
+    write_classic_string(out, stored.leader)
+    write_i64_be(out, stored.state_timestamp_ms)
+    write_i32_be(out, len(stored.members))
     for member in stored.members:
-        parts += (_encode_string(member.member_id), _encode_string(member.instance_id))
-        parts += (_encode_string(member.client_id), _encode_string(member.client_host))
-        parts.append(_TWO_I32.pack(member.rebalance_timeout_ms, member.session_timeout_ms))
-        parts += (_I32.pack(len(member.subscription)), member.subscription)
-        parts += (_I32.pack(len(member.assignment)), member.assignment)
-    return b"".join(parts)
+        (member_id, instance_id, client_id, client_host, rebalance_ms, session_ms, subscription, assignment) = member
+        write_classic_string(out, member_id)
+        write_classic_string(out, instance_id)
+        write_classic_string(out, client_id)
+        write_classic_string(out, client_host)
+        write_i32_be(out, rebalance_ms)
+        write_i32_be(out, session_ms)
+        write_i32_be(out, len(subscription))
+        out.write(subscription)
+        write_i32_be(out, len(assignment))
+        out.write(assignment)
+    return out.getvalue()
 
 
 def _decode_group_value(value: bytes) -> StoredGroup:
@@ -320,13 +357,6 @@ def _decode_flexible_group_value(value: bytes) -> StoredGroup:
         decoded.current_state_timestamp,
         members,
     )
-
-
-def _encode_string(text: str | None) -> bytes:
-    if text is None:
-        return b"\xff\xff"
-    raw = text.encode()
-    return _I16.pack(len(raw)) + raw
 
 
 def _decode_string(buffer: bytes, at: int) -> tuple[str, int]:

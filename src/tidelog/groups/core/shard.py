@@ -44,7 +44,7 @@ from tidelog.groups.core.records import (
     GroupRecord,
     OffsetCommitRecord,
     decode_record,
-    encode_record,
+    encode_records,
 )
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.state import ClassicGroupState
@@ -197,6 +197,18 @@ class GroupShard:
 
     # -- administration ----------------------------------------------------------------------------------------------
 
+    def decide_prepare_deletion(self, group_id: str, _now: Moment) -> Decision[bool]:
+        """Deletes as many offsets of a group that may be deleted as one batch holds, if it does not hold them all;
+        whether it is to be asked again. What a crash leaves is the same group with fewer offsets."""
+        decision = Decision(False)
+        group = self.groups.get(group_id) or self.consumers.get(group_id)
+        if group is not None and group.is_empty:
+            _, is_all = Portion().fill(decision, self.offsets.tombstones(group_id))
+            if is_all:
+                decision.records.clear()
+            decision.reply = not is_all
+        return decision
+
     def decide_delete_groups(self, group_ids: Sequence[str], _now: Moment) -> Decision[list[tuple[str, ErrorCode]]]:
         results: list[tuple[str, ErrorCode]] = []
         decision = Decision(results)
@@ -268,8 +280,8 @@ class GroupShard:
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
-    def encode_record(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
-        return encode_record(record)
+    def encode_records(self, records: Sequence[GroupRecord]) -> list[tuple[bytes, bytes | None]]:
+        return encode_records(records)
 
     def decode_record(self, key: bytes, value: bytes | None) -> GroupRecord | None:
         return decode_record(key, value)
@@ -292,6 +304,11 @@ class GroupShard:
         if group is None:
             group = self.groups[record.group_id] = ClassicGroup(record.group_id)
         group.replay_stored(record.stored)
+
+    def replay_records(self, records: Sequence[GroupRecord], offset: int, producer_id: int) -> None:
+        for record in records:
+            self.replay(record, offset, producer_id)
+            offset += 1
 
     def _keep_for_offsets(self, group_id: str) -> None:
         """Whoever has offsets is a group, if only a classic one without members."""

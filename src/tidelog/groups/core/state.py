@@ -12,6 +12,9 @@ from enum import Enum
 class ClassicGroupState(Enum):
     """The value is the name that clients and tools see."""
 
+    __hash__ = object.__hash__
+    """Enum's own is written in Python, and every step looks into the table below."""
+
     EMPTY = "Empty"
     """No members; lingers while it has committed offsets, and is what a group that only commits offsets always is."""
     PREPARING_REBALANCE = "PreparingRebalance"

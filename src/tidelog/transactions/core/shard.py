@@ -28,7 +28,6 @@ _S = TransactionState
 
 
 class TransactionShard:
-    encode_record = staticmethod(encode_record)
     decode_record = staticmethod(decode_record)
 
     def __init__(self, settings: TransactionSettings) -> None:
@@ -212,11 +211,18 @@ class TransactionShard:
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
+    def encode_records(self, records: Sequence[TransactionRecord]) -> list[tuple[bytes, bytes | None]]:
+        return [encode_record(record) for record in records]
+
     def replay(self, record: TransactionRecord, offset: int, producer_id: int) -> None:
         if record.metadata is None:
             self.transactions.pop(record.transactional_id, None)
         else:
             self.transactions[record.transactional_id] = record.metadata
+
+    def replay_records(self, records: Sequence[TransactionRecord], offset: int, producer_id: int) -> None:
+        for at, record in enumerate(records, offset):
+            self.replay(record, at, producer_id)
 
     def replay_end_transaction(self, producer_id: int, committed: bool) -> None:
         """Nothing here is written in a transaction."""

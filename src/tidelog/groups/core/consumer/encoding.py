@@ -8,10 +8,10 @@ up to 4.0 for the partitions of topics, is not read: the hash in the record of t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from struct import Struct, pack
 from typing import Final
 
-from tidelog.codec.varint import encode_unsigned_varint
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+
 from tidelog.groups.core.consumer.records import (
     ClassicMember,
     ConsumerGroupRecord,
@@ -62,20 +62,18 @@ from tidelog.protocol.generated.consumer_group_target_assignment_metadata_key im
 from tidelog.protocol.generated.consumer_group_target_assignment_metadata_value import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from tidelog.protocol.wire import append_compact_count, append_compact_string
+from tidelog.protocol.hot_wire import (
+    write_classic_string,
+    write_count,
+    write_nullable_string,
+    write_string,
+    write_unsigned_varint,
+)
 
-_I16: Final = Struct(">h")
-_TWO_I16: Final = Struct(">hh")
-_I32: Final = Struct(">i")
-_EPOCH_ALONE: Final = Struct(">hix")
-_EPOCH_AND_TAGGED: Final = Struct(">hi3sq")
-_CURRENT: Final = Struct(">hiib")
-_ONE_TAG_OF_8: Final = b"\x01\x00\x08"
-_NO_TAGS: Final = b"\x00"
+_NO_TAGS: Final = 0
 _NOT_CLASSIC: Final = b"\x01\x00\x01\x00"
 """The tagged field of a classic member's metadata as null; its default, left out, would be an empty one."""
-_VERSION_0: Final = _I16.pack(0)
-_SMALL_SIZES: Final = tuple(bytes((count + 1,)) for count in range(127))
+_VERSION_0: Final = b"\x00\x00"
 
 
 def encode(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
@@ -100,34 +98,44 @@ _Encoded = tuple[bytes, bytes | None]
 
 
 def _group_key(kind: int, group_id: str) -> bytes:
-    group = group_id.encode()
-    return _TWO_I16.pack(kind, len(group)) + group
+    out = BytesWriter()
+    write_i16_be(out, kind)
+    write_classic_string(out, group_id)
+    return out.getvalue()
 
 
 def _member_key(kind: int, group_id: str, member_id: str) -> bytes:
-    group, member = group_id.encode(), member_id.encode()
-    return b"".join((_TWO_I16.pack(kind, len(group)), group, _I16.pack(len(member)), member))
+    out = BytesWriter()
+    write_i16_be(out, kind)
+    write_classic_string(out, group_id)
+    write_classic_string(out, member_id)
+    return out.getvalue()
 
 
-def _pack_epoch(epoch: int, tagged: int) -> bytes:
+def _encode_epoch_value(epoch: int, tagged: int) -> bytes:
     """The value of both kinds of epochs: the second number is tagged field 0, left out when it is 0."""
-    return _EPOCH_ALONE.pack(0, epoch) if tagged == 0 else _EPOCH_AND_TAGGED.pack(0, epoch, _ONE_TAG_OF_8, tagged)
+    out = BytesWriter()
+    write_i16_be(out, 0)
+    write_i32_be(out, epoch)
+    if tagged == 0:
+        out.append(_NO_TAGS)
+    else:
+        # One field, number 0, of eight bytes.
+        out.write(b"\x01\x00\x08")
+        write_i64_be(out, tagged)
+    return out.getvalue()
 
 
-def _compact_size(count: int) -> bytes:
-    """Of an array: one more than it has elements, as an unsigned varint."""
-    return _SMALL_SIZES[count] if count < len(_SMALL_SIZES) else encode_unsigned_varint(count + 1)
-
-
-def _pack_numbers(numbers: Collection[int]) -> bytes:
-    count = len(numbers)
-    return _compact_size(count) + (_I32.pack(*numbers) if count == 1 else pack(f">{count}i", *numbers))
+def _write_numbers(out: BytesWriter, numbers: Collection[int]) -> None:
+    write_count(out, len(numbers))
+    for number in numbers:
+        write_i32_be(out, number)
 
 
 def _encode_epoch(record: GroupEpochRecord) -> _Encoded:
     value = record.value
     key = _group_key(3, record.group_id)
-    return key, None if value is None else _pack_epoch(value.epoch, value.metadata_hash)
+    return key, None if value is None else _encode_epoch_value(value.epoch, value.metadata_hash)
 
 
 def _decode_epoch(key: bytes, value: bytes | None) -> GroupEpochRecord:
@@ -145,19 +153,20 @@ def _encode_subscription(record: SubscriptionRecord) -> _Encoded:
         return key, None
     if value.classic is not None:
         return key, _VERSION_0 + _classic_subscription(value, value.classic).encode(0)
-    out = bytearray(_VERSION_0)
-    append_compact_string(out, value.instance_id)
-    append_compact_string(out, value.rack_id)
-    append_compact_string(out, value.client_id)
-    append_compact_string(out, value.client_host)
-    append_compact_count(out, len(value.topics))
+    out = BytesWriter()
+    out.write(_VERSION_0)
+    write_nullable_string(out, value.instance_id)
+    write_nullable_string(out, value.rack_id)
+    write_string(out, value.client_id)
+    write_string(out, value.client_host)
+    write_count(out, len(value.topics))
     for topic in value.topics:
-        append_compact_string(out, topic)
-    append_compact_string(out, value.pattern)
-    out += _I32.pack(value.rebalance_timeout_ms)
-    append_compact_string(out, value.assignor)
-    out += _NOT_CLASSIC
-    return key, bytes(out)
+        write_string(out, topic)
+    write_nullable_string(out, value.pattern)
+    write_i32_be(out, value.rebalance_timeout_ms)
+    write_nullable_string(out, value.assignor)
+    out.write(_NOT_CLASSIC)
+    return key, out.getvalue()
 
 
 def _classic_subscription(value: Subscription, classic: ClassicMember) -> ConsumerGroupMemberMetadataValue:
@@ -205,7 +214,7 @@ def _decode_subscription(key: bytes, value: bytes | None) -> SubscriptionRecord:
 def _encode_target_epoch(record: TargetEpochRecord) -> _Encoded:
     value = record.value
     key = _group_key(6, record.group_id)
-    return key, None if value is None else _pack_epoch(value.epoch, value.timestamp_ms)
+    return key, None if value is None else _encode_epoch_value(value.epoch, value.timestamp_ms)
 
 
 def _decode_target_epoch(key: bytes, value: bytes | None) -> TargetEpochRecord:
@@ -221,11 +230,15 @@ def _encode_target(record: TargetRecord) -> _Encoded:
     value = record.value
     if value is None:
         return key, None
-    parts = [_VERSION_0, _compact_size(len(value))]
+    out = BytesWriter()
+    out.write(_VERSION_0)
+    write_count(out, len(value))
     for topic_id, partitions in value.items():
-        parts += (topic_id, _pack_numbers(partitions), _NO_TAGS)
-    parts.append(_NO_TAGS)
-    return key, b"".join(parts)
+        out.write(topic_id)
+        _write_numbers(out, partitions)
+        out.append(_NO_TAGS)
+    out.append(_NO_TAGS)
+    return key, out.getvalue()
 
 
 def _decode_target(key: bytes, value: bytes | None) -> TargetRecord:
@@ -242,15 +255,28 @@ def _encode_current(record: CurrentRecord) -> _Encoded:
     value = record.value
     if value is None:
         return key, None
-    parts = [_CURRENT.pack(0, value.epoch, value.previous_epoch, value.state)]
-    for owned in (value.owned, value.revoking):
-        parts.append(_compact_size(len(owned)))
-        for topic_id, partitions in owned.items():
-            epochs = _pack_numbers(partitions.values())
-            # One tagged field, number 0: the epochs.
-            parts += (topic_id, _pack_numbers(partitions), b"\x01\x00", encode_unsigned_varint(len(epochs)), epochs)
-    parts.append(_NO_TAGS)
-    return key, b"".join(parts)
+    out = BytesWriter()
+    out.write(_VERSION_0)
+    write_i32_be(out, value.epoch)
+    write_i32_be(out, value.previous_epoch)
+    out.append(int(value.state))
+    _write_owned(out, value.owned)
+    _write_owned(out, value.revoking)
+    out.append(_NO_TAGS)
+    return key, out.getvalue()
+
+
+def _write_owned(out: BytesWriter, owned: OwnedPartitions) -> None:
+    write_count(out, len(owned))
+    for topic_id, partitions in owned.items():
+        out.write(topic_id)
+        _write_numbers(out, partitions)
+        epochs = BytesWriter()
+        _write_numbers(epochs, partitions.values())
+        # One tagged field, number 0: the epochs.
+        out.write(b"\x01\x00")
+        write_unsigned_varint(out, len(epochs))
+        out.write(epochs.getvalue())
 
 
 def _decode_current(key: bytes, value: bytes | None) -> CurrentRecord:

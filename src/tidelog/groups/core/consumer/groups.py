@@ -136,7 +136,7 @@ class ConsumerGroups:
             self._rebalancer.keep_alive(classic, member, now)
 
         def refuse(failed: Decision[HeartbeatReply], error: ErrorCode, _: Moment) -> None:
-            failed.reply = failed.reply._replace(error=error)
+            failed.reply.error = error
 
         decision.failures.append(refuse)
 

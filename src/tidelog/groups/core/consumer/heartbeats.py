@@ -37,6 +37,8 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.limits import PATTERNS_PER_GROUP_MAX
 
+_STABLE: Final = MemberState.STABLE
+
 HEARTBEAT_INTERVAL_MS_MIN: Final = 50
 """What a member that waits for an assignment is told at least."""
 
@@ -57,7 +59,7 @@ def is_quiet(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
         current is not None
         and known is not None
         and request.member_epoch == current.epoch == group.target_epoch == group.epoch
-        and current.state is MemberState.STABLE
+        and current.state is _STABLE
         and request.owned is None
         and known.classic is None
         and not group.is_metadata_stale

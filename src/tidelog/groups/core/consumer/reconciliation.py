@@ -61,7 +61,8 @@ def _step(
     for topic_id, wanted in target.items():
         if topic_id not in subscribed:
             continue
-        kept = dict(owned.get(topic_id, {}))
+        had = owned.get(topic_id)
+        kept = {} if had is None else dict(had)
         for partition in wanted:
             if partition in kept:
                 continue
@@ -70,7 +71,8 @@ def _step(
             else:
                 is_waiting = True
         if kept:
-            owned[topic_id] = dict(sorted(kept.items()))
+            # What is wanted is in order, and so is what is new of it.
+            owned[topic_id] = kept if had is None else dict(sorted(kept.items()))
     return CurrentAssignment(target_epoch, current.epoch, NEXT[False, is_waiting], owned)
 
 

@@ -111,6 +111,10 @@ def test_a_node_joins_is_filled_drained_and_removed(cluster: Cluster, command: C
         assert command("cluster", "drain", str(number), "--dry-run", "--json").json["moves"]
         command("cluster", "drain", str(number))
         assert number not in holders(cluster)
+        until(lambda: (number, "alive, drained") in node_states(command), "the guest drained")
+        cluster.create_topic("later", 8)
+        assert number not in holders(cluster)
+        assert "there is no node 99" in command("cluster", "undrain", "99", fails=True).err
         assert "there is no node 99" in command("cluster", "remove", "99", fails=True).err
         command("cluster", "remove", str(number))
         until(lambda: guest.node.given_up is not None, "the removed node noticing")

@@ -49,10 +49,18 @@ def test_a_member_that_was_removed_does_not_come_back(cluster: Cluster, tmp_path
     for settings in ({"node.id": 7}, {**joining, "node.id": 7}):
         words = refusal(Broker(settings, data=tmp_path, port=port))
         assert "node 7 was removed from the cluster; to join again it needs an empty data directory" in words
-    shutil.rmtree(tmp_path)
-    with Broker({**joining, "node.id": 7}, data=tmp_path) as again:
-        until(lambda: cluster.controller.node.metadata.is_live(7), "the node back with an empty disk")
+    other = tmp_path.with_name("other")
+    with Broker({**joining, "node.id": 7}, data=other) as again:
+        until(lambda: cluster.controller.node.metadata.is_live(7), "another node with that number")
         assert again.node.config.node_id == 7
+    # Nobody of that number is alive now; the place is not free for all that.
+    until(lambda: not cluster.controller.node.metadata.is_live(7), "the other node has stopped")
+    for settings in ({"node.id": 7}, {**joining, "node.id": 7}):
+        words = refusal(Broker(settings, data=tmp_path, port=port))
+        assert "node 7 was removed from the cluster, and another node has its number" in words
+    with Broker({**joining, "node.id": 7}, data=other):
+        until(lambda: cluster.controller.node.metadata.is_live(7), "the node that has the number now")
+    shutil.rmtree(other)
 
 
 def test_data_of_another_cluster_is_not_taken_in(cluster: Cluster, tmp_path: Path) -> None:
@@ -79,3 +87,9 @@ def test_nobody_to_join_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     words = refusal(Broker({"controller.quorum.bootstrap.servers": "127.0.0.1:9"}, data=tmp_path))
     assert "no member of the cluster could be asked to join" in words
     assert "127.0.0.1:9" in words
+
+
+def test_a_node_does_not_drain_itself() -> None:
+    """The controller would not know of it."""
+    with pytest.raises(NodeStartError, match="set at run time"):
+        Broker({"cordoned.log.dirs": "*"}).start()

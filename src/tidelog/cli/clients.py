@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import socket
+import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ METADATA_SECONDS_MAX = 5.0
 
 ANSWER_SECONDS_MAX = 10.0
 """How long an admin request may take before the command gives up."""
+
+RETRY_SECONDS = 0.05
 
 CLIENT_ID = "tidelog-cli"
 
@@ -212,18 +215,32 @@ def explain_kafka_error(error: BaseException) -> str | None:
 def query_offsets(
     admin: AdminClient, partitions: Iterable[TopicPartition], spec: Any, *, read_committed: bool = False
 ) -> dict[tuple[str, int], int]:
-    """Offsets by `OffsetSpec`; for a time after the last record, -1 as the broker answers."""
-    from confluent_kafka import IsolationLevel
+    """Offsets by `OffsetSpec`; for a time after the last record, -1 as the broker answers.
 
-    asked = dict.fromkeys(partitions, spec)
-    if not asked:
-        return {}
+    A leader that was just elected does not know them yet, and one that was just replaced not any more: they are asked
+    again for a while.
+    """
+    from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+
+    passing = {KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
     isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-    futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS_MAX)
-    return {
-        (partition.topic, partition.partition): result_of(future, f"{partition.topic}-{partition.partition}").offset
-        for partition, future in futures.items()
-    }
+    deadline_s = time.monotonic() + ANSWER_SECONDS_MAX
+    found: dict[tuple[str, int], int] = {}
+    asked = dict.fromkeys(partitions, spec)
+    while asked:
+        futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS_MAX)
+        asked = {}
+        for partition, future in futures.items():
+            error = future.exception(timeout=ANSWER_SECONDS_MAX * 3)
+            is_passing = isinstance(error, KafkaException) and error.args[0].code() in passing
+            if is_passing and time.monotonic() < deadline_s:
+                asked[partition] = spec
+            else:
+                subject = f"{partition.topic}-{partition.partition}"
+                found[partition.topic, partition.partition] = result_of(future, subject).offset
+        if asked:
+            time.sleep(RETRY_SECONDS)
+    return found
 
 
 def query_bounds(

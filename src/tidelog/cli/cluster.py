@@ -12,9 +12,14 @@ from tidelog.cli.cluster_state import ClusterState, read_state
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, format_bytes, note, print_fields, print_json, print_table
 from tidelog.cli.reassign import carry_out, describe_plan
-from tidelog.cli.wire import connect_broker
+from tidelog.cli.wire import BrokerConnection, connect_broker
+from tidelog.metadata.image import CORDONED
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicPartition
 from tidelog.version import __version__
+
+BROKER_RESOURCE = 4
+CONFIG_SET, CONFIG_DELETE = 0, 1
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,9 +39,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     status = verbs.add_parser("status", help="quorum, nodes with their statistics, partitions in trouble")
     _finish(status, run_status)
 
-    drain = verbs.add_parser("drain", help="move every replica off a node")
+    drain = verbs.add_parser("drain", help="move every replica off a node, and let no new ones come")
     drain.add_argument("node", type=int, metavar="NODE")
     _finish(drain, run_drain, plan=True)
+
+    undrain = verbs.add_parser("undrain", help="let a drained node take replicas again")
+    undrain.add_argument("node", type=int, metavar="NODE")
+    _finish(undrain, run_undrain)
 
     remove = verbs.add_parser("remove", help="forget a node that will not come back")
     remove.add_argument("node", type=int, metavar="NODE")
@@ -167,21 +176,64 @@ def _ids(node_ids: tuple[int, ...]) -> str:
 
 
 def run_drain(args: argparse.Namespace) -> int:
-    from tidelog.controller.core.spreading import plan_drain
-
     with connect_broker(args) as connection:
         state = read_state(connection)
         _require_node(state, args.node)
-        racks = {node_id: rack for node_id, rack in state.live_racks().items() if node_id != args.node}
+        plan = _plan_drain(state, args.node)
+        if not args.dry_run:
+            # First no new ones, then a look at what there is: nothing can come in between.
+            _set_drained(connection, args.node, is_drained=True)
+            state = read_state(connection)
+            plan = _plan_drain(state, args.node)
         placement = state.placement()
-        plan = plan_drain(placement, racks, args.node)
-        stuck = [p for p, replicas in placement.items() if args.node in replicas and p not in plan]
-        if stuck:
-            raise CommandError(f"no other node can take {stuck[0]} and {len(stuck) - 1} more; start another node first")
         shrunk = sum(len(replicas) < len(placement[partition]) for partition, replicas in plan.items())
         if shrunk:
             note(f"{shrunk} partitions keep one replica less: there is no other node for it")
         return _move(args, connection, state, plan, f"node {args.node} is empty")
+
+
+def _plan_drain(state: ClusterState, node_id: int) -> dict[TopicPartition, tuple[int, ...]]:
+    from tidelog.controller.core.spreading import plan_drain
+
+    racks = {other: rack for other, rack in state.open_racks().items() if other != node_id}
+    placement = state.placement()
+    plan = plan_drain(placement, racks, node_id)
+    stuck = [p for p, replicas in placement.items() if node_id in replicas and p not in plan]
+    if stuck:
+        raise CommandError(f"no other node can take {stuck[0]} and {len(stuck) - 1} more; start another node first")
+    return plan
+
+
+def run_undrain(args: argparse.Namespace) -> int:
+    with connect_broker(args) as connection:
+        _require_node(read_state(connection), args.node)
+        _set_drained(connection, args.node, is_drained=False)
+    if args.json:
+        print_json({"undrained": args.node})
+    else:
+        print(f"node {args.node} takes replicas again; `tidelog cluster rebalance` gives it some")
+    return 0
+
+
+def _set_drained(connection: BrokerConnection, node_id: int, *, is_drained: bool) -> None:
+    """By the setting of the broker that Kafka has for this."""
+    from tidelog.protocol.generated.incremental_alter_configs import (
+        AlterableConfig,
+        AlterConfigsResource,
+        IncrementalAlterConfigsRequest,
+    )
+
+    change = AlterableConfig(
+        name=CORDONED,
+        config_operation=CONFIG_SET if is_drained else CONFIG_DELETE,
+        value="*" if is_drained else None,
+    )
+    resource = AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name=str(node_id), configs=[change])
+    [answer] = connection.call(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    if answer.error_code:
+        raise CommandError(
+            f"node {node_id} cannot be changed: {answer.error_message or ErrorCode(answer.error_code).name}"
+        )
 
 
 def run_rebalance(args: argparse.Namespace) -> int:
@@ -190,7 +242,7 @@ def run_rebalance(args: argparse.Namespace) -> int:
 
     with connect_broker(args) as connection:
         state = read_state(connection)
-        plan = plan_balance(state.placement(), state.live_racks())
+        plan = plan_balance(state.placement(), state.open_racks())
         code = _move(args, connection, state, plan, "replicas are spread evenly")
         if not args.dry_run:
             connection.call(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=10_000), 2)

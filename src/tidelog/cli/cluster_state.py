@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tidelog.cli.errors import CommandError
@@ -34,6 +35,7 @@ class ClusterState:
         partitions: dict[TopicPartition, PartitionPlace],
         quorum: dict[str, Any],
         statistics: dict[int, dict[str, Any]],
+        drained: Iterable[int] = (),
     ) -> None:
         self.cluster_id = cluster_id
         self.controller_id = controller_id
@@ -42,6 +44,8 @@ class ClusterState:
         self.quorum = quorum
         """Empty when the quorum has no leader."""
         self.statistics = statistics
+        self.drained = frozenset(drained)
+        """Nodes that keep what they have and get no new replicas."""
 
     @property
     def under_replicated(self) -> list[tuple[TopicPartition, PartitionPlace]]:
@@ -57,6 +61,14 @@ class ClusterState:
     def live_racks(self) -> dict[int, str | None]:
         return {node_id: broker.rack for node_id, broker in self.brokers.items() if not broker.is_fenced}
 
+    def open_racks(self) -> dict[int, str | None]:
+        """Of the nodes that may take replicas."""
+        return {node_id: rack for node_id, rack in self.live_racks().items() if node_id not in self.drained}
+
+    def _state_of(self, node_id: int) -> str:
+        state = "fenced" if self.brokers[node_id].is_fenced else "alive"
+        return f"{state}, drained" if node_id in self.drained else state
+
     def nodes(self) -> list[dict[str, Any]]:
         described = []
         for node_id, broker in sorted(self.brokers.items()):
@@ -65,7 +77,7 @@ class ClusterState:
                     "node_id": node_id,
                     "address": f"{broker.host}:{broker.port}",
                     "rack": broker.rack,
-                    "state": "fenced" if broker.is_fenced else "alive",
+                    "state": self._state_of(node_id),
                     "quorum": self._role(node_id),
                     "leaders": sum(place.leader == node_id for place in self.partitions.values()),
                     "replicas": sum(node_id in place.replicas for place in self.partitions.values()),
@@ -130,6 +142,7 @@ def read_state(connection: BrokerConnection) -> ClusterState:
         partitions,
         _read_quorum(connection),
         {int(node_id): dict(numbers) for node_id, numbers in told.get("nodes", {}).items()},
+        map(int, told.get("drained", ())),
     )
 
 

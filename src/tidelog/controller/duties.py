@@ -5,7 +5,7 @@ balances leaders, and fills the quorum up with voters. Idle on every other node.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,9 @@ logger = get_logger("tidelog.controller")
 LOST_CONNECTION_GRACE_MS = 250
 """Beside one heartbeat interval: how long a node whose connection broke has to be heard again."""
 
+GONE_GRACE_MS = 100
+"""How long a node has to be heard where nobody listens any more: its process ended, or something is very wrong."""
+
 FORMER_CONTROLLER_GRACE_MS = 400
 """How long the controller before this one has to be heard: it was silent for an election already."""
 
@@ -44,13 +47,24 @@ WATCH_INTERVAL_S = 1.0
 
 VOTER_SECONDS_MAX = 10.0
 
+IsGone = Callable[[int], Awaitable[bool]]
+"""Whether nobody listens any more where the node was; False as long as that is not sure."""
+
+
+async def _never_gone(node_id: int) -> bool:
+    return False
+
 
 class BrokerDuties:
-    def __init__(self, controller: Controller, *, monotonic_s: Callable[[], float]) -> None:
+    def __init__(
+        self, controller: Controller, *, monotonic_s: Callable[[], float], is_gone: IsGone = _never_gone
+    ) -> None:
         config = controller.config
         self._controller = controller
         self._config = config
         self._monotonic_s = monotonic_s
+        self._is_gone = is_gone
+        self._looking: dict[int, asyncio.Task[None]] = {}
         self.sessions = BrokerSessions(config.broker_session_timeout_ms)
         self.statistics: dict[int, dict[str, Any]] = {}
         """Of every node that was heard from lately, as it told them with its heartbeats."""
@@ -75,15 +89,19 @@ class BrokerDuties:
         self.sessions.begin(watched, now_ms)
         # The controller before this one fell silent: it need not be waited for as long as the others.
         self.sessions.suspect(leader_before, now_ms, FORMER_CONTROLLER_GRACE_MS)
+        # Whoever died while nobody was controller has nobody to tell of it.
+        for node_id in watched:
+            self._look_for(node_id)
         self._is_unsettled = True
         self._next_balance_s = self._monotonic_s() + self._config.leader_imbalance_check_interval_seconds
         self._task = asyncio.ensure_future(self._watch())
 
     def stop(self) -> None:
-        for task in (self._task, self._promoting):
+        for task in (self._task, self._promoting, *self._looking.values()):
             if task is not None:
                 task.cancel()
         self._task = self._promoting = None
+        self._looking.clear()
         self.sessions.begin((), 0)
 
     # -- what brokers say ----------------------------------------------------------------------------------------------
@@ -133,6 +151,20 @@ class BrokerDuties:
         """The connection of the node's heartbeats broke, as it does at once when a process dies."""
         if self._controller.is_active:
             self.sessions.suspect(node_id, self._now_ms(), self._grace_ms)
+            self._look_for(node_id)
+            self._wake.set()
+
+    def _look_for(self, node_id: int) -> None:
+        """A node whose process ended is given up sooner than one that is only silent."""
+        if node_id not in self._looking:
+            self._looking[node_id] = asyncio.ensure_future(self._look(node_id))
+
+    async def _look(self, node_id: int) -> None:
+        began_ms = self._now_ms()
+        is_gone = await self._is_gone(node_id)
+        del self._looking[node_id]
+        if is_gone:
+            self.sessions.suspect(node_id, self._now_ms(), GONE_GRACE_MS, since_ms=began_ms)
             self._wake.set()
 
     @property

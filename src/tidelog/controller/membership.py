@@ -122,7 +122,7 @@ class ClusterMembership:
         member = None if node_id < 0 else quorum.members.find(node_id)
         if member is None or not member.is_same_node(node_id, directory_id):
             if node_id >= 0:
-                self._check_vacant(image, node_id, is_known=member is not None, is_new=is_new)
+                self._check_vacant(image, node_id, directory_id, is_known=member is not None, is_new=is_new)
             else:
                 node_id = self._allot(image)
             self._joining[directory_id] = node_id
@@ -138,17 +138,23 @@ class ClusterMembership:
             self._note_address(node_id, (host, port))
         return {"cluster_id": image.cluster_id, "node_id": node_id, "members": self._describe_members(image)}
 
-    def _check_vacant(self, image: MetadataImage, node_id: int, *, is_known: bool, is_new: bool) -> None:
+    def _check_vacant(
+        self, image: MetadataImage, node_id: int, directory_id: bytes, *, is_known: bool, is_new: bool
+    ) -> None:
+        """`is_known`: there is a member of that number with another directory."""
         broker = image.brokers.get(node_id)
         if broker is not None and (not broker.fenced or node_id == self._runner.config.node_id):
             where = f" at {broker.endpoints[0].host}:{broker.endpoints[0].port}" if broker.endpoints else ""
             raise BrokerError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"another node with id {node_id} is alive{where}"
             )
-        if broker is None and not is_known and not is_new:
+        is_other = is_known or (broker is not None and directory_id not in broker.directories)
+        if not is_new and (is_other or broker is None):
+            # It has data, and the cluster knows nobody of that number, or somebody else: this one was here before.
+            taken = ", and another node has its number" if is_other else ""
             raise BrokerError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED,
-                f"node {node_id} was removed from the cluster; to join again it needs an empty data directory",
+                f"node {node_id} was removed from the cluster{taken}; to join again it needs an empty data directory",
             )
 
     def _number_of(self, directory_id: bytes) -> int:

@@ -19,6 +19,10 @@ METADATA_TOPIC = "__cluster_metadata"
 
 NO_LEADER = -1
 
+CORDONED = "cordoned.log.dirs"
+"""The setting of a broker that keeps new replicas away from it (KIP-1066). A node has one data directory, so that any
+value means all of the node."""
+
 
 class PartitionState(NamedTuple):
     leader: int
@@ -164,8 +168,15 @@ class MetadataImage:
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def active_brokers(self) -> Iterator[BrokerImage]:
-        """Those new partitions may be placed on."""
         return (broker for broker in self.brokers.values() if self.is_active(broker.node_id))
+
+    def is_cordoned(self, node_id: int) -> bool:
+        """Whether the broker keeps what it has and gets nothing new: it is being emptied."""
+        return bool(self.broker_configs.get(str(node_id), {}).get(CORDONED))
+
+    def open_brokers(self) -> Iterator[BrokerImage]:
+        """Those new replicas may be placed on."""
+        return (broker for broker in self.active_brokers() if not self.is_cordoned(broker.node_id))
 
     def with_controller(self, controller_id: int) -> MetadataImage:
         """The same, seen by a node that knows another controller: who it is stands in no record."""

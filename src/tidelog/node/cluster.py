@@ -55,15 +55,16 @@ class Cluster:
         endpoints: Sequence[Endpoint],
         voters: MemberSet,
         joined: Joined | None,
+        is_founder: bool,
         executor: Executor,
         give_up: Callable[[str], None],
     ) -> None:
-        """`voters` when the configuration names them; `joined` when a member took this node in. `give_up` is called,
-        with one line for people, when this node is not wanted any more, or cannot follow the others."""
+        """`voters` when the configuration names them; `joined` when a member took this node in just now; `is_founder`
+        when the configuration names nobody. `give_up` is called, with one line for people, when this node is not wanted
+        any more, or cannot follow the others."""
         self._config = config
         self._directory = directory
         self._endpoints = endpoints
-        self._is_founder = joined is None and not voters
         self.runner = Controller(config, cluster_id=directory.cluster_id)
         configured = {member.node_id: (member.host, member.port) for member in voters}
         self.peers = Peers(config, lambda: self.runner.newest_image, configured)
@@ -76,7 +77,7 @@ class Cluster:
             node_id=config.node_id,
             directory_id=directory_id,
             cluster_id=directory.cluster_id,
-            bootstrap=alone if self._is_founder else voters or NO_MEMBERS,
+            bootstrap=alone if is_founder else voters or NO_MEMBERS,
             election_timeout_ms=config.controller_quorum_election_timeout_ms,
             segment_bytes=config.metadata_log_segment_bytes,
             snapshot_after_bytes=config.metadata_log_max_record_bytes_between_snapshots,
@@ -95,7 +96,7 @@ class Cluster:
         self._give_up = give_up
         self._failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.runner.attach(self.quorum)
-        self.duties = BrokerDuties(self.runner, monotonic_s=monotonic_s)
+        self.duties = BrokerDuties(self.runner, monotonic_s=monotonic_s, is_gone=self.peers.is_gone)
         self.service = ControllerService(self.runner, self.duties)
         self.channel: ControllerChannel
         self.membership: ClusterMembership
@@ -125,6 +126,8 @@ class Cluster:
         collect_statistics: Callable[[], dict[str, Any]],
     ) -> MetadataImage:
         """Makes the node known to its cluster; returns the metadata to begin with."""
+        if self._config.cordoned_log_dirs:
+            raise NodeStartError("cordoned.log.dirs is set at run time (`tidelog cluster drain`), not for a start")
         lifecycle = self._lifecycle = BrokerLifecycle(
             self.service,
             self.channel,
@@ -154,7 +157,8 @@ class Cluster:
             "cluster_id": self._directory.cluster_id,
             "node_id": own_id,
             "directory_id": decode_topic_id(self._directory.directory_id).hex(),
-            "is_new": False,
+            # One that lost its disk does not know that it was ever here; a member that was removed does.
+            "is_new": self.quorum.status().log_end_offset == 0,
             "host": own.host,
             "port": own.port,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import os
 import socket
 from collections.abc import Sequence
 from functools import partial
@@ -16,6 +17,8 @@ from tidelog.net.rpc import RpcClient, RpcError
 from tidelog.node.errors import NodeStartError
 from tidelog.protocol.private_apis import JOIN_API_KEY
 from tidelog.raft.core.members import Member, MemberSet
+from tidelog.raft.quorum_state import QUORUM_STATE_FILE
+from tidelog.raft.store import METADATA_PARTITION
 from tidelog.storage.directory_identity import new_kafka_uuid, read_identity
 from tidelog.telemetry.logs import get_logger
 
@@ -26,6 +29,8 @@ logger = get_logger("tidelog.node")
 
 JOIN_SECONDS_MAX = 30.0
 ATTEMPT_SECONDS_MAX = 25.0
+MEMBER_SECONDS_MAX = 1.0
+"""Both for a node that was a member already: it can go on without an answer."""
 RETRY_SECONDS = 0.3
 
 
@@ -81,9 +86,13 @@ async def ask_to_join(
     own: Sequence[tuple[str, int]],
     bound: Sequence[tuple[str, int]],
     where: Sequence[tuple[str, int]],
-) -> Joined:
+) -> Joined | None:
     """Asks the contacts in turn until one answers. `own` are the addresses other nodes reach this one by, `bound` those
-    that it listens on."""
+    that it listens on.
+
+    None when nobody answers and this node was a member before: its disk says who the others are, and when all of them
+    start at once, it may be its own vote that they wait for.
+    """
     for address in where:
         if address in own or await _leads_here(address, bound):
             raise NodeStartError(
@@ -102,7 +111,14 @@ async def ask_to_join(
         "host": host,
         "port": port,
     }
-    answered = await _ask_in_turn(body, where)
+    if was_member(config.data_directory):
+        try:
+            answered = await _ask_in_turn(body, where, MEMBER_SECONDS_MAX, MEMBER_SECONDS_MAX)
+        except NodeStartError as error:
+            logger.info("taking part as the member this node was", reason=str(error))
+            return None
+    else:
+        answered = await _ask_in_turn(body, where, JOIN_SECONDS_MAX, ATTEMPT_SECONDS_MAX)
     if "error" in answered:
         raise NodeStartError(f"the cluster does not take this node in: {answered['error']}")
     try:
@@ -110,6 +126,11 @@ async def ask_to_join(
         return Joined(int(answered["node_id"]), str(answered["cluster_id"]), directory_id, members)
     except (KeyError, ValueError, TypeError) as error:
         raise NodeStartError(f"the answer to the request to join cannot be read: {error}") from None
+
+
+def was_member(data_directory: str) -> bool:
+    """Whether the quorum has spoken to this node: it was taken in then, and its metadata log begins to say by whom."""
+    return os.path.exists(os.path.join(data_directory, str(METADATA_PARTITION), QUORUM_STATE_FILE))
 
 
 async def _leads_here(address: tuple[str, int], bound: Sequence[tuple[str, int]]) -> bool:
@@ -141,9 +162,11 @@ def _is_local(host: str) -> bool:
     return True
 
 
-async def _ask_in_turn(body: dict[str, Any], where: Sequence[tuple[str, int]]) -> dict[str, Any]:
+async def _ask_in_turn(
+    body: dict[str, Any], where: Sequence[tuple[str, int]], patience_s: float, attempt_s: float
+) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + JOIN_SECONDS_MAX
+    deadline_s = loop.time() + patience_s
     [encoded] = encode_body(body)
     assert isinstance(encoded, bytes)
     failure = ""
@@ -151,7 +174,7 @@ async def _ask_in_turn(body: dict[str, Any], where: Sequence[tuple[str, int]]) -
         for address in where:
             client = RpcClient(f"{address[0]}:{address[1]}", partial(_same, address), client_id="tidelog-join")
             try:
-                frame, position = await client.call_encoded(JOIN_API_KEY, 0, encoded, timeout_s=ATTEMPT_SECONDS_MAX)
+                frame, position = await client.call_encoded(JOIN_API_KEY, 0, encoded, timeout_s=attempt_s)
                 answered = decode_body(frame, position)
                 if answered.get("code") is None or answered.get("code") not in _RETRIABLE:
                     return answered

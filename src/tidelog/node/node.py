@@ -43,7 +43,7 @@ from tidelog.partitions.replication.replication import Replication
 from tidelog.partitions.table import PartitionTable
 from tidelog.raft.core.members import NO_MEMBERS
 from tidelog.runtime.clock import monotonic_s, wall_clock_ms
-from tidelog.storage.directory_identity import DirectoryRefused
+from tidelog.storage.directory_identity import DirectoryRefused, read_identity
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.logs import get_logger
@@ -151,6 +151,7 @@ class Node:
             endpoints=self._endpoints(),
             voters=voters,
             joined=joined,
+            is_founder=not config.controller_quorum_voters and not config.controller_quorum_bootstrap_servers,
             executor=self._workers,
             give_up=self._give_up,
         )
@@ -203,15 +204,17 @@ class Node:
         joined = await self._join(where) if where else None
         return voters, joined, self.config.cluster_id or cluster_id_of(voters, config.data_directory)
 
-    async def _join(self, where: list[tuple[str, int]]) -> Joined:
-        """Asks a member to take this node in; the node then has its number."""
+    async def _join(self, where: list[tuple[str, int]]) -> Joined | None:
+        """Asks a member to take this node in; the node then has its number. None for one that goes on as it was."""
         from tidelog.node.joining import ask_to_join
 
         await self._bind_listeners()
         own = [(endpoint.host, endpoint.port) for endpoint in self._endpoints()]
         bound = [(listener.host, listener.port) for listener in self._listeners]
         joined = await ask_to_join(self.config, own, bound, where)
-        self.config = self.config.with_identity(joined.node_id, joined.cluster_id)
+        known = joined or read_identity(self.config.data_directory)
+        assert known is not None, "who was a member has a directory of its own"
+        self.config = self.config.with_identity(known.node_id, known.cluster_id)
         return joined
 
     def _build_services(self, cluster: Cluster, table: PartitionTable) -> Services:

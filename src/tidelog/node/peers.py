@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,10 @@ if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
     from tidelog.metadata.image import MetadataImage
     from tidelog.raft.transport import Address
+
+LOOKS_MAX = 3
+LOOK_PAUSE_S = 0.05
+LOOK_SECONDS_MAX = 0.5
 
 
 class Peers:
@@ -64,5 +70,45 @@ class Peers:
             raise ConnectionError(str(error)) from None
         return bytes(memoryview(frame)[position:])
 
+    async def is_gone(self, node_id: int) -> bool:
+        """Whether nobody listens any more where the node was: its process ended, or its machine does not know of it.
+
+        False when there is no answer at all, which says nothing, and when somebody takes the connection: then it is
+        tried again a few times, for the listener of a process that ends may live a moment longer than the rest of it.
+        """
+        address = self.find_address(node_id)
+        if address is None:
+            return False
+        for attempt in range(LOOKS_MAX):
+            if attempt:
+                await asyncio.sleep(LOOK_PAUSE_S)
+            try:
+                async with asyncio.timeout(LOOK_SECONDS_MAX):
+                    found = await _is_refused(*address)
+            except (OSError, TimeoutError):
+                return False
+            if found:
+                return True
+        return False
+
     def update_peers(self, addresses: Mapping[int, Address]) -> None:
         self._members.update({node_id: (address.host, address.port) for node_id, address in addresses.items()})
+
+
+async def _is_refused(host: str, port: int) -> bool:
+    """Whether at least one address of the host refuses the connection, and none takes it."""
+    loop = asyncio.get_running_loop()
+    refused = False
+    for family, kind, protocol, _, where in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setblocking(False)
+            try:
+                await loop.sock_connect(probe, where)
+            except ConnectionRefusedError:
+                refused = True
+            except OSError:
+                # An address this machine has no way to says nothing.
+                continue
+            else:
+                return False
+    return refused

@@ -22,6 +22,7 @@ class Links:
         self._answered = answered
         self._unreachable = unreachable
         self._under_way: Counter[int] = Counter()
+        self._looking: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, destination: Member, body: bytes) -> None:
@@ -43,6 +44,21 @@ class Links:
             self._answered(node_id, answer)
         finally:
             self._under_way[node_id] -= 1
+
+    def look_for(self, node_id: int, gone: Callable[[int], None]) -> None:
+        """`gone` is called if nobody listens any more where the member was."""
+        if node_id not in self._looking:
+            self._looking.add(node_id)
+            task = asyncio.ensure_future(self._look_for(node_id, gone))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _look_for(self, node_id: int, gone: Callable[[int], None]) -> None:
+        try:
+            if await self._transport.is_gone(node_id):
+                gone(node_id)
+        finally:
+            self._looking.discard(node_id)
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -19,6 +19,7 @@ from tidelog.raft.core.messages import (
     TimeoutNowRequest,
     VoteRequest,
 )
+from tidelog.raft.core.settings import NOBODY
 from tidelog.raft.settings import QuorumSettings
 from tidelog.telemetry.logs import get_logger
 
@@ -40,6 +41,12 @@ class Peering:
         return Envelope(
             settings.cluster_id, settings.node_id, settings.directory_id, member.node_id, member.directory_id
         )
+
+    def sender_of(self, body: bytes) -> int:
+        try:
+            return decode_message(body)[0].source_id
+        except MalformedMessage:
+            return NOBODY
 
     async def receive(self, body: bytes) -> bytes:
         envelope, message = decode_message(body)

@@ -41,6 +41,7 @@ from tidelog.raft.core.effects import (
 )
 from tidelog.raft.core.events import (
     Event,
+    LeaderGone,
     Persisted,
     Propose,
     Receive,
@@ -483,3 +484,13 @@ class Quorum(Commands):
         if self._outage is not None or self._is_stopping:
             raise ConnectionError("the quorum takes no part at the moment")
         return await self._peering.receive(body)
+
+    def sender_of(self, body: bytes) -> int:
+        """Who says to have sent it; NOBODY when it cannot be read."""
+        return self._peering.sender_of(body)
+
+    def connection_lost(self, node_id: int) -> None:
+        """The member's connection to this node broke, as it does at once when a process ends. If it was the leader and
+        nobody listens there any more, it is not waited for."""
+        if self._machine is not None and self._outage is None and self._machine.leader_id == node_id:
+            self._links.look_for(node_id, lambda gone_id: self._step(LeaderGone(gone_id)))

@@ -18,6 +18,10 @@ class Transport(Protocol):
         """The body of the response. OSError or TimeoutError when there is none; the quorum tries again itself."""
         ...
 
+    async def is_gone(self, node_id: int) -> bool:
+        """Whether nobody listens any more where the member was. False as long as that is not sure."""
+        ...
+
     def update_peers(self, addresses: Mapping[int, Address]) -> None:
         """Where the members are from now on; connections to others may be closed."""
         ...
@@ -28,6 +32,9 @@ class NoPeers:
 
     async def request(self, node_id: int, api_key: int, version: int, body: bytes) -> bytes:
         raise ConnectionError(f"there is no way to node {node_id}")
+
+    async def is_gone(self, node_id: int) -> bool:
+        return False
 
     def update_peers(self, addresses: Mapping[int, Address]) -> None:
         pass

@@ -71,10 +71,14 @@ def test_reassign_partitions(tool: Tool, cluster: Cluster, tmp_path: Path) -> No
         )
     )
     arguments = ("--reassignment-json-file", str(plan))
-    started = tool(REASSIGN, *arguments, "--execute").check()
+    started = tool(REASSIGN, *arguments, "--execute", "--throttle", "50000000").check()
     assert "Successfully started partition reassignment" in started
+    assert "The inter-broker throttle limit was set to 50000000 B/s" in started
     until(lambda: "is still in progress" not in tool(REASSIGN, *arguments, "--verify").check(), "the move")
-    states = cluster.controller.node.metadata.topics["moved"].partitions
+    image = cluster.controller.node.metadata
+    assert image.topics["moved"].config == {}, "the tool takes the throttle back when all has moved"
+    assert all(not texts for texts in image.broker_configs.values())
+    states = image.topics["moved"].partitions
     assert [state.replicas for state in states.values()] == [(3, 1), (3, 1)]
     assert "No partition reassignments found" in tool(REASSIGN, "--list").check()
 

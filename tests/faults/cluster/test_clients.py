@@ -29,11 +29,11 @@ from tidelog.cli.local_cluster import LocalCluster
 from tidelog.model.ids import TopicPartition
 
 
-def begun(cluster: LocalCluster) -> tuple[str, int, int]:
-    """A topic, a leader of it to be killed, and a partition it leads."""
+def begun(cluster: LocalCluster, *, is_controller: bool = False) -> tuple[str, int, int]:
+    """A topic, a leader of it to be killed (the controller, or not), and a partition it leads."""
     topic = create_topic(cluster.bootstrap)
     state: ClusterState = spread_leaders(cluster.bootstrap, topic)
-    victim = leader_that_is_not(state, topic, state.controller_id)
+    victim = state.controller_id if is_controller else leader_that_is_not(state, topic, state.controller_id)
     partition = next(
         index for index in range(PARTITIONS) if state.partitions[TopicPartition(topic, index)].leader == victim
     )
@@ -55,8 +55,9 @@ def finish(cluster: LocalCluster, victim: int) -> None:
     wait_for(cluster.bootstrap, is_whole, "a whole cluster in the end")
 
 
-def test_an_idempotent_producer_of_aiokafka(cluster: LocalCluster) -> None:
-    topic, victim, partition = begun(cluster)
+@pytest.mark.parametrize("is_controller", [False, True], ids=["leader", "controller"])
+def test_an_idempotent_producer_of_aiokafka(cluster: LocalCluster, is_controller: bool) -> None:
+    topic, victim, partition = begun(cluster, is_controller=is_controller)
 
     async def write() -> int:
         producer = AIOKafkaProducer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.unit.api.controller_requests import Asker, answered
 
 from tidelog.controller.core.topics import NewTopic
@@ -173,13 +174,14 @@ def test_features_in_every_version(tmp_path: Path) -> None:
     answered(tmp_path, use)
 
 
-def test_the_quorum_is_described(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_quorum_is_described(tmp_path: Path, version: int) -> None:
     async def use(asker: Asker) -> None:
         topic = DescribeQuorumRequestTopicData(
             topic_name="__cluster_metadata",
             partitions=[DescribeQuorumRequestPartitionData(partition_index=index) for index in (0, 1)],
         )
-        response = await asker.ask(DescribeQuorumRequest(topics=[topic]))
+        response = await asker.ask(DescribeQuorumRequest(topics=[topic]), version)
         found, missing = response.topics[0].partitions
         assert (found.leader_id, found.error_code) == (1, 0)
         assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

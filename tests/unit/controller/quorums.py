@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, cast
@@ -133,12 +133,20 @@ class Clock:
 
 
 async def memory_node(
-    cluster: MemoryCluster, config: BrokerConfig, clock: Clock | None = None, cluster_id: str = "cluster"
+    cluster: MemoryCluster,
+    config: BrokerConfig,
+    clock: Clock | None = None,
+    cluster_id: str = "cluster",
+    gone: Container[int] = (),
 ) -> ControllerService:
-    """A node that follows the cluster and publishes; it is not registered."""
+    """A node that follows the cluster and publishes; it is not registered. At `gone` nobody listens."""
     runner = Controller(config, cluster_id=cluster_id)
     runner.attach(cast(Quorum, MemoryQuorum(cluster, runner)))
-    service = ControllerService(runner, BrokerDuties(runner, monotonic_s=clock or Clock()))
+
+    async def is_gone(node_id: int) -> bool:
+        return node_id in gone
+
+    service = ControllerService(runner, BrokerDuties(runner, monotonic_s=clock or Clock(), is_gone=is_gone))
     await runner.start()
     runner.publish()
     return service
@@ -170,6 +178,9 @@ class NoPeers:
 
     async def request(self, node_id: int, api_key: int, version: int, body: bytes) -> bytes:
         raise ConnectionError("there is nobody else")
+
+    async def is_gone(self, node_id: int) -> bool:
+        return False
 
     def update_peers(self, addresses: Mapping[int, Address]) -> None:
         pass

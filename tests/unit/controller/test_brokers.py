@@ -266,3 +266,14 @@ def test_silence_ends_a_session_and_suspicion_shortens_it() -> None:
     assert sessions.deadline_ms() == 2100
     assert not sessions.is_alive(1, 2100)
     assert not sessions.is_alive(2, 2100)
+
+
+def test_who_was_heard_after_what_speaks_against_it_is_not_suspected() -> None:
+    sessions = BrokerSessions(2000)
+    sessions.begin([1, 2], 0)
+    sessions.heard_from(1, 20)
+    for node_id in (1, 2):
+        sessions.suspect(node_id, 30, 100, since_ms=10)
+    assert sessions.silent(200) == [2]
+    sessions.suspect(1, 40, 100, since_ms=20)
+    assert sessions.silent(200) == [1, 2]

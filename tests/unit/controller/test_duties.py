@@ -29,10 +29,14 @@ class World:
         self.clock = Clock()
         self.nodes: dict[int, ControllerService] = {}
         self.epochs: dict[int, int] = {}
+        self.gone: set[int] = set()
+        """Nobody listens any more where these were."""
 
     async def begin(self) -> None:
         for node_id in (1, 2, 3):
-            self.nodes[node_id] = await memory_node(self.cluster, BrokerConfig(node_id=node_id), self.clock)
+            self.nodes[node_id] = await memory_node(
+                self.cluster, BrokerConfig(node_id=node_id), self.clock, gone=self.gone
+            )
         self.cluster.elect(1)
         for node_id in (1, 2, 3):
             duties = self.nodes[1].duties
@@ -127,6 +131,47 @@ def test_a_broken_connection_shortens_the_wait() -> None:
         world.nodes[1].duties._wake.set()
         await world.until(lambda: world.nodes[1].image.brokers[2].fenced)
         assert not world.nodes[1].image.brokers[3].fenced
+
+    with_world(use)
+
+
+def test_a_node_whose_process_ended_is_hardly_waited_for() -> None:
+    async def use(world: World) -> None:
+        world.gone.add(2)
+        for node_id in (2, 3):
+            world.nodes[1].duties.connection_lost(node_id)
+        await world.until(lambda: not world.nodes[1].duties._looking)
+        world.clock.now_s += 0.15
+        world.nodes[1].duties._wake.set()
+        await world.until(lambda: world.nodes[1].image.brokers[2].fenced)
+        assert not world.nodes[1].image.brokers[3].fenced, "the connection of node 3 broke, and it listens"
+
+    with_world(use)
+
+
+def test_who_is_heard_after_all_stays() -> None:
+    async def use(world: World) -> None:
+        world.gone.add(2)
+        world.nodes[1].duties.connection_lost(2)
+        await world.until(lambda: not world.nodes[1].duties._looking)
+        await world.beat(2)
+        world.clock.now_s += 1.0
+        await world.beat(3)
+        world.nodes[1].duties._wake.set()
+        await world.until(lambda: not world.nodes[1].duties._wake.is_set())
+        assert not world.nodes[1].image.brokers[2].fenced
+
+    with_world(use)
+
+
+def test_a_new_controller_notices_who_ended_while_there_was_none() -> None:
+    async def use(world: World) -> None:
+        world.gone.update((1, 3))
+        world.cluster.elect(2)
+        await world.until(lambda: not world.nodes[2].duties._looking)
+        world.clock.now_s += 0.15
+        world.nodes[2].duties._wake.set()
+        await world.until(lambda: all(world.nodes[2].image.brokers[node_id].fenced for node_id in (1, 3)))
 
     with_world(use)
 

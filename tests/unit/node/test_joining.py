@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from tidelog.config.broker import BrokerConfig
 from tidelog.node import joining
 from tidelog.node.errors import NodeStartError
+from tidelog.raft.core.effects import HardState
+from tidelog.raft.quorum_state import write_quorum_state
+from tidelog.storage.directory_identity import claim_identity
 
 Address = tuple[str, int]
 
@@ -33,3 +37,26 @@ def test_a_node_knows_itself_by_any_name(
     with pytest.raises(NodeStartError) as refused:
         asyncio.run(joining.ask_to_join(config, [own], [bound], [where]))
     assert ("cannot join itself" in str(refused.value)) is is_itself
+
+
+@pytest.mark.parametrize("was_member", [True, False])
+def test_a_node_that_was_a_member_goes_on_when_nobody_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_member: bool
+) -> None:
+    """The others may be waiting for its vote before any of them can answer."""
+    monkeypatch.setattr(joining, "JOIN_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(joining, "ATTEMPT_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(joining, "MEMBER_SECONDS_MAX", 0.1)
+    if was_member:
+        claim_identity(str(tmp_path), 4, "a cluster", None)
+        metadata = tmp_path / "__cluster_metadata-0"
+        metadata.mkdir()
+        write_quorum_state(str(metadata), HardState(3, -1, bytes(16)))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        own, where = ("127.0.0.1", 1), silent.getsockname()[:2]
+        asking = joining.ask_to_join(BrokerConfig(log_dirs=str(tmp_path)), [own], [own], [where])
+        if was_member:
+            assert asyncio.run(asking) is None
+        else:
+            with pytest.raises(NodeStartError, match="could be asked to join"):
+                asyncio.run(asking)

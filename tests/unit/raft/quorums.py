@@ -84,6 +84,9 @@ class Link:
             raise ConnectionError(f"there is no way back from {node_id}")
         return answer
 
+    async def is_gone(self, node_id: int) -> bool:
+        return node_id not in self._nodes
+
     def update_peers(self, addresses: Mapping[int, Address]) -> None:
         pass
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from tests.unit.raft.driver import (
     HEARTBEAT_MS,
@@ -16,6 +18,7 @@ from tests.unit.raft.driver import (
 )
 
 from tidelog.raft.core.effects import HardState, Persist, Role, RoleChanged, Send
+from tidelog.raft.core.events import LeaderGone
 from tidelog.raft.core.members import ANY_DIRECTORY, NO_MEMBERS
 from tidelog.raft.core.messages import (
     AppendResponse,
@@ -184,3 +187,84 @@ def test_the_successor_asks_at_once_and_without_a_pre_vote() -> None:
     requests = [sent.request for sent in of(effects, Send)]
     assert all(isinstance(each, VoteRequest) and each.is_transfer and each.term == 2 for each in requests)
     assert len(requests) == 2
+
+
+# -- a leader that was seen to be gone -------------------------------------------------------------------------------
+
+TURN_MS = TIMEOUT_MS // 10
+
+
+def is_pre_vote(sent: Send) -> bool:
+    return isinstance(sent.request, VoteRequest) and sent.request.is_pre_vote
+
+
+@pytest.mark.parametrize(("node_id", "leader", "place"), [(1, 2, 1), (3, 2, 0), (1, 3, 0), (2, 3, 1), (2, 1, 0)])
+def test_a_leader_that_is_gone_is_not_waited_for_and_its_followers_ask_in_turn(
+    node_id: int, leader: int, place: int
+) -> None:
+    driver = Driver(node_id=node_id)
+    driver.append(leader, 1, (0, 0))
+    driver.step(LeaderGone(leader))
+    asked = driver.wait(place * TURN_MS - 1) if place else []
+    assert of(asked, Send) == []
+    asked = driver.wait(TURN_MS + 1)
+    assert [is_pre_vote(sent) for sent in of(asked, Send)] == [True, True]
+
+
+def test_who_saw_the_leader_go_votes_at_once_and_who_hears_it_does_not() -> None:
+    for is_seen in (True, False):
+        driver = Driver()
+        driver.append(2, 1, (0, 0))
+        if is_seen:
+            driver.step(LeaderGone(2))
+        assert granted(replies(driver.receive(3, ask(1, pre_vote=True)))[0]) is is_seen
+        assert granted(replies(driver.receive(3, ask(2)))[0]) is is_seen
+
+
+def test_a_hint_that_was_wrong_is_forgotten_when_the_leader_is_heard() -> None:
+    driver = Driver()
+    driver.append(2, 1, (0, 0))
+    driver.step(LeaderGone(2))
+    driver.append(2, 1, (0, 0))
+    assert of(driver.wait(TIMEOUT_MS - 1), Send) == []
+    assert not granted(replies(driver.receive(3, ask(9)))[0])
+    assert driver.machine.term == 1
+
+
+@pytest.mark.parametrize("gone", [1, 3, 9])
+def test_only_the_own_leader_is_missed(gone: int) -> None:
+    driver = Driver()
+    driver.append(2, 1, (0, 0))
+    driver.step(LeaderGone(gone))
+    assert of(driver.wait(TIMEOUT_MS - 1), Send) == []
+
+
+def test_a_leader_is_not_moved_by_a_hint_about_itself() -> None:
+    driver = Driver()
+    driver.become_leader()
+    driver.step(LeaderGone(1))
+    assert driver.machine.role is Role.LEADER
+
+
+def test_refusals_do_not_cost_a_whole_timeout_each_but_the_hurry_ends() -> None:
+    driver = Driver()
+    driver.append(2, 1, (0, 0))
+    driver.step(LeaderGone(2))
+    begun_ms = driver.now_ms
+    times_ms: list[int] = []
+    while len(times_ms) < 8:
+        driver.now_ms = driver.machine.deadline_ms()
+        times_ms.append(driver.now_ms - begun_ms)
+        driver.wait(0)
+    pauses_ms = [after - before for before, after in pairwise(times_ms)]
+    hurried = [pause for at, pause in zip(times_ms, pauses_ms, strict=False) if at < TIMEOUT_MS]
+    assert len(hurried) >= 2
+    assert all(TIMEOUT_MS // 4 <= pause < TIMEOUT_MS // 2 for pause in hurried)
+    assert all(pause >= TIMEOUT_MS for pause in pauses_ms[len(hurried) :])
+
+
+def test_a_learner_only_stops_to_hear_its_leader() -> None:
+    driver = Driver(node_id=4, members=voters(1, 2, 3))
+    driver.append(2, 1, (0, 0))
+    driver.step(LeaderGone(2))
+    assert of(driver.wait(60_000), Send) == []

@@ -65,6 +65,31 @@ def test_the_others_go_on_without_their_leader_and_it_comes_back(tmp_path: Path)
     run(tmp_path, test)
 
 
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_a_leader_whose_connections_broke_is_replaced_at_once_only_if_it_is_gone(tmp_path: Path, is_dead: bool) -> None:
+    """Elections by timeout would take longer than the test."""
+
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.start(1, any_of(1))
+        for node_id in (2, 3):
+            await cluster.start(node_id, NO_MEMBERS)
+            await leader.quorum.add_voter(Member(node_id, bytes([node_id]) * 16))
+        await eventually(lambda: {node.quorum.leader_id for node in cluster.nodes.values()} == {1})
+        dead = cluster.nodes.pop(1) if is_dead else None
+        for node_id in (2, 3):
+            cluster.nodes[node_id].quorum.connection_lost(1)
+        if dead is not None:
+            await cluster.propose("goes on")
+            await dead.quorum.stop()
+        else:
+            term = leader.quorum.term
+            await cluster.propose("goes on")
+            await agreed(cluster, "goes on")
+            assert {node.quorum.term for node in cluster.nodes.values()} == {term}
+
+    run(tmp_path, test, election_timeout_ms=20_000, heartbeat_interval_ms=500)
+
+
 def test_a_leader_that_stops_hands_over(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         await start_three(cluster)

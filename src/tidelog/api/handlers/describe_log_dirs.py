@@ -48,6 +48,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
                 ],
                 total_bytes=space.f_blocks * space.f_frsize,
                 usable_bytes=space.f_bavail * space.f_frsize,
+                is_cordoned=context.services.controller.image.is_cordoned(context.services.config.node_id),
             )
         ]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidelog.api.context import RequestContext
 from tidelog.metadata.image import METADATA_TOPIC
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -16,9 +17,13 @@ from tidelog.protocol.generated.describe_quorum import (
 )
 from tidelog.raft.status import PeerStatus, QuorumStatus
 
+DIRECTORIES_FROM_VERSION = 2
+"""Since then members have directories and addresses; older versions have no place for them."""
+
 
 def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     services = context.services
+    names_nodes = context.version >= DIRECTORIES_FROM_VERSION
     if not services.controller.is_active:
         return DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=None)
     status = services.controller.runner.quorum.status()
@@ -27,7 +32,7 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQ
         partitions = []
         for partition in topic.partitions:
             if topic.topic_name == METADATA_TOPIC and partition.partition_index == 0:
-                partitions.append(_describe(status, services.now_ms()))
+                partitions.append(_describe(status, services.now_ms(), context.version))
             else:
                 partitions.append(
                     DescribeQuorumResponsePartitionData(
@@ -37,25 +42,26 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQ
                     )
                 )
         topics.append(DescribeQuorumResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
-    return DescribeQuorumResponse(error_message=None, topics=topics, nodes=[_node(context, p) for p in status.voters])
+    nodes = [_node(context, peer) for peer in status.voters] if names_nodes else []
+    return DescribeQuorumResponse(error_message=None, topics=topics, nodes=nodes)
 
 
-def _describe(status: QuorumStatus, now_ms: int) -> DescribeQuorumResponsePartitionData:
+def _describe(status: QuorumStatus, now_ms: int, version: int) -> DescribeQuorumResponsePartitionData:
     return DescribeQuorumResponsePartitionData(
         partition_index=0,
         error_message=None,
         leader_id=status.leader_id,
         leader_epoch=status.term,
         high_watermark=status.commit_offset,
-        current_voters=[_replica(peer, now_ms) for peer in status.voters],
-        observers=[_replica(peer, now_ms) for peer in status.learners],
+        current_voters=[_replica(peer, now_ms, version) for peer in status.voters],
+        observers=[_replica(peer, now_ms, version) for peer in status.learners],
     )
 
 
-def _replica(peer: PeerStatus, now_ms: int) -> ReplicaState:
+def _replica(peer: PeerStatus, now_ms: int, version: int) -> ReplicaState:
     return ReplicaState(
         replica_id=peer.member.node_id,
-        replica_directory_id=peer.member.directory_id,
+        replica_directory_id=peer.member.directory_id if version >= DIRECTORIES_FROM_VERSION else ZERO_TOPIC_ID,
         log_end_offset=peer.match_offset,
         last_fetch_timestamp=-1 if peer.last_contact_ms < 0 else now_ms - peer.last_contact_ms,
         last_caught_up_timestamp=-1 if peer.last_caught_up_ms < 0 else now_ms - peer.last_caught_up_ms,

@@ -24,4 +24,10 @@ def handle_frame(context: RequestContext, frame: Buffer, position: int) -> Buffe
             told = cluster.statistics
     except (BrokerError, ValueError, KeyError, TypeError) as error:
         return encode_body({"error": str(error)})
-    return encode_body({"nodes": {str(node_id): statistics for node_id, statistics in told.items()}})
+    image = context.services.controller.image
+    return encode_body(
+        {
+            "nodes": {str(node_id): statistics for node_id, statistics in told.items()},
+            "drained": [node_id for node_id in image.brokers if image.is_cordoned(node_id)],
+        }
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from tidelog.api.context import RequestContext
 from tidelog.codec.buffers import Buffer
@@ -12,7 +13,12 @@ from tidelog.net.reply import PendingReply
 
 def handle_frame(context: RequestContext, frame: Buffer, position: int) -> PendingReply:
     reply = PendingReply(overlaps=True)
-    task = asyncio.ensure_future(context.services.controller.runner.quorum.receive(bytes(memoryview(frame)[position:])))
+    quorum = context.services.controller.runner.quorum
+    body = bytes(memoryview(frame)[position:])
+    if context.connection is not None and context.connection.on_lost is None:
+        # A leader that dies closes its connections: its followers need not wait until they miss it.
+        context.connection.on_lost = partial(quorum.connection_lost, quorum.sender_of(body))
+    task = asyncio.ensure_future(quorum.receive(body))
 
     def answered(done: asyncio.Task[bytes]) -> None:
         if done.cancelled() or done.exception() is not None:

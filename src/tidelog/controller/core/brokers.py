@@ -14,10 +14,12 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.decision import RECORDS_PER_DECISION_MAX, Decision
 from tidelog.controller.core.partition_change import CanLead, PartitionChange
 from tidelog.metadata.features import BOOTSTRAP, SUPPORTED
-from tidelog.metadata.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage, TopicImage
+from tidelog.metadata.image import CORDONED, NO_LEADER, BrokerImage, Endpoint, MetadataImage, TopicImage
 from tidelog.metadata.image_records import register_broker_record
+from tidelog.metadata.replay import RESOURCE_BROKER
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.broker_registration_change_record import BrokerRegistrationChangeRecord
+from tidelog.protocol.generated.config_record import ConfigRecord
 from tidelog.protocol.generated.feature_level_record import FeatureLevelRecord
 from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
 from tidelog.protocol.generated.unregister_broker_record import UnregisterBrokerRecord
@@ -200,6 +202,9 @@ def decide_unregister_broker(image: MetadataImage, config: BrokerConfig, node_id
         raise BrokerError(
             ErrorCode.INVALID_REQUEST, f"Broker {node_id} holds too many partitions to go at once; stop it first."
         )
+    if image.is_cordoned(node_id):
+        # Another node may have this number one day, and was told nothing of the kind.
+        records.append(ConfigRecord(resource_type=RESOURCE_BROKER, resource_name=str(node_id), name=CORDONED))
     return Decision([*records, record], None)
 
 

@@ -13,7 +13,7 @@ from tidelog.config.topic import TopicConfig
 from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.names import check_topic_name
 from tidelog.controller.core.topics import check_topic_configs
-from tidelog.metadata.image import MetadataImage
+from tidelog.metadata.image import CORDONED, MetadataImage
 from tidelog.metadata.replay import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.config_record import ConfigRecord
@@ -99,6 +99,8 @@ def _alter_resource(image: MetadataImage, config: BrokerConfig, resource: Resour
         _check_group_changes(after, image.broker_config(config))
     else:
         _check_broker_changes(before, after)
+        if CORDONED in after and not resource.resource_name:
+            raise _invalid(f"Cannot update these configs at the default cluster level: [{CORDONED}]")
     changed = {name: after.get(name) for name in (*before, *after) if before.get(name) != after.get(name)}
     return [
         ConfigRecord(resource_type=resource.resource_type, resource_name=resource.resource_name, name=name, value=value)

@@ -8,7 +8,7 @@ from tidelog.metadata.image import MetadataImage
 
 
 def internal_topic(name: str, config: BrokerConfig, image: MetadataImage) -> NewTopic | None:
-    """None for a topic that is not internal. Never asks for more replicas than there are brokers."""
+    """None for a topic that is not internal. Never asks for more replicas than there are brokers to take them."""
     if name == "__consumer_offsets":
         count, factor = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
         configs = {
@@ -26,7 +26,7 @@ def internal_topic(name: str, config: BrokerConfig, image: MetadataImage) -> New
         }
     else:
         return None
-    brokers = sum(1 for _ in image.live_brokers())
+    brokers = sum(1 for _ in image.open_brokers())
     replicas = max(1, min(factor, brokers))
     if name == "__transaction_state":
         configs["min.insync.replicas"] = str(min(config.transaction_state_log_min_isr, replicas))

@@ -8,7 +8,7 @@ that has the fewest, which fills nodes that joined later. Both are pure: the sam
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidelog.metadata.image import BrokerImage, MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -26,10 +26,35 @@ def order_by_rack(brokers: Iterable[BrokerImage]) -> list[int]:
     return ordered
 
 
+def place_in_turn(
+    brokers: Iterable[BrokerImage], partition_count: int, replication_factor: int, start: int
+) -> list[tuple[int, ...]]:
+    """Replicas of each partition, the preferred leader first; in as many racks as there are."""
+    brokers = list(brokers)
+    ordered = order_by_rack(brokers)
+    racks = {broker.node_id: broker.rack for broker in brokers}
+    if len(set(racks.values())) <= 1 or replication_factor <= 1:
+        return place_partitions(ordered, partition_count, replication_factor, start)
+    _check_factor(replication_factor, len(ordered))
+    # All brokers in the order in which each partition would take them; it takes those of new racks first.
+    turns = place_partitions(ordered, partition_count, len(ordered), start)
+    return [_across_racks(turn, racks, replication_factor) for turn in turns]
+
+
+def _across_racks(turn: Sequence[int], racks: Mapping[int, str | None], count: int) -> tuple[int, ...]:
+    chosen = [turn[0]]
+    left = list(turn[1:])
+    while len(chosen) < count:
+        uses = Counter(racks[node_id] for node_id in chosen)
+        chosen.append(min(left, key=lambda node_id: uses[racks[node_id]]))
+        left.remove(chosen[-1])
+    return tuple(chosen)
+
+
 def place_partitions(
     brokers: Sequence[int], partition_count: int, replication_factor: int, start: int
 ) -> list[tuple[int, ...]]:
-    """Replicas of each partition, the preferred leader first. `brokers` in the order of `order_by_rack`."""
+    """The same without a look at racks. `brokers` in the order of `order_by_rack`."""
     count = len(brokers)
     _check_factor(replication_factor, count)
     placed = []
@@ -52,7 +77,7 @@ def _check_factor(replication_factor: int, count: int) -> None:
 
 def place_on_least_loaded(image: MetadataImage, partition_count: int, replication_factor: int) -> list[tuple[int, ...]]:
     """Replicas of each partition, the preferred leader first: where the fewest are, in racks the partition has not."""
-    racks = {broker.node_id: broker.rack for broker in image.active_brokers()}
+    racks = {broker.node_id: broker.rack for broker in image.open_brokers()}
     _check_factor(replication_factor, len(racks))
     leaders: Counter[int] = Counter()
     replicas: Counter[int] = Counter()
@@ -93,6 +118,13 @@ def check_assignment(replicas: Sequence[int], known: Iterable[int], factor: int 
             f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
             f"consistent with previous partitions, which have {factor} replica(s)."
         )
+
+
+def check_not_cordoned(image: MetadataImage, node_ids: Iterable[int]) -> None:
+    """Raises INVALID_REPLICA_ASSIGNMENT when a new replica would come to a broker that takes none."""
+    for node_id in node_ids:
+        if image.is_cordoned(node_id):
+            raise _refuse(f"The assignment includes broker {node_id}, but all of its log directories are cordoned.")
 
 
 def _refuse(reason: str) -> BrokerError:

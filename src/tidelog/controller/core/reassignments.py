@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.decision import RECORDS_PER_DECISION_MAX, Decision
 from tidelog.controller.core.partition_change import PartitionChange
-from tidelog.controller.core.placement import check_assignment
+from tidelog.controller.core.placement import check_assignment, check_not_cordoned
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
@@ -95,6 +95,7 @@ def _begin(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {len(original)} to {len(target)}",
         )
+    check_not_cordoned(image, (node_id for node_id in target if node_id not in state.replicas))
     change.replicas = [*target, *(node_id for node_id in original if node_id not in target)]
     change.adding = [node_id for node_id in target if node_id not in original]
     change.removing = [node_id for node_id in original if node_id not in target]

@@ -11,21 +11,30 @@ class BrokerSessions:
     def __init__(self, session_timeout_ms: int) -> None:
         self._timeout_ms = session_timeout_ms
         self._ends_ms: dict[int, float] = {}
+        self._heard_ms: dict[int, float] = {}
 
     def begin(self, node_ids: Iterable[int], now_ms: float) -> None:
         """Everyone who is not fenced gets one session's time to find the new controller."""
         self._ends_ms = dict.fromkeys(node_ids, now_ms + self._timeout_ms)
+        self._heard_ms.clear()
 
     def heard_from(self, node_id: int, now_ms: float) -> None:
         self._ends_ms[node_id] = now_ms + self._timeout_ms
+        self._heard_ms[node_id] = now_ms
 
-    def suspect(self, node_id: int, now_ms: float, grace_ms: float) -> None:
-        """Something speaks against the node, a broken connection say: it has only this long to be heard again."""
+    def suspect(self, node_id: int, now_ms: float, grace_ms: float, *, since_ms: float | None = None) -> None:
+        """Something speaks against the node, a broken connection say: it has only this long to be heard again.
+
+        `since_ms`: how old that knowledge is. Who was heard later has answered it already.
+        """
+        if since_ms is not None and self._heard_ms.get(node_id, since_ms) > since_ms:
+            return
         if node_id in self._ends_ms:
             self._ends_ms[node_id] = min(self._ends_ms[node_id], now_ms + grace_ms)
 
     def forget(self, node_id: int) -> None:
         self._ends_ms.pop(node_id, None)
+        self._heard_ms.pop(node_id, None)
 
     def is_alive(self, node_id: int, now_ms: float) -> bool:
         return self._ends_ms.get(node_id, now_ms) > now_ms

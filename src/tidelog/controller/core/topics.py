@@ -11,7 +11,12 @@ from tidelog.config.setting import ConfigError
 from tidelog.config.topic import TopicConfig
 from tidelog.controller.core.decision import RECORDS_PER_DECISION_MAX, Decision
 from tidelog.controller.core.names import check_collision, check_topic_name
-from tidelog.controller.core.placement import check_assignment, order_by_rack, place_on_least_loaded, place_partitions
+from tidelog.controller.core.placement import (
+    check_assignment,
+    check_not_cordoned,
+    place_in_turn,
+    place_on_least_loaded,
+)
 from tidelog.metadata.image import METADATA_TOPIC, MetadataImage, TopicImage
 from tidelog.metadata.replay import RESOURCE_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -147,7 +152,7 @@ def _place_new(image: MetadataImage, config: BrokerConfig, topic: NewTopic) -> l
 def _place(image: MetadataImage, config: BrokerConfig, count: int, factor: int) -> list[tuple[int, ...]]:
     if config.tidelog_replica_placement == "least-loaded":
         return place_on_least_loaded(image, count, factor)
-    return place_partitions(order_by_rack(image.active_brokers()), count, factor, image.partition_count)
+    return place_in_turn(image.open_brokers(), count, factor, image.partition_count)
 
 
 def _check_assignments(image: MetadataImage, assignments: Sequence[tuple[int, Sequence[int]]]) -> list[tuple[int, ...]]:
@@ -160,6 +165,7 @@ def _check_assignments(image: MetadataImage, assignments: Sequence[tuple[int, Se
                 f"Found multiple manual partition assignments for partition {index}",
             )
         check_assignment(replicas, image.brokers, factor)
+        check_not_cordoned(image, replicas)
         factor = len(replicas)
         placed[index] = tuple(replicas)
     if sorted(placed) != list(range(len(placed))):
@@ -260,6 +266,7 @@ def _add_partitions(image: MetadataImage, config: BrokerConfig, request: NewPart
             )
         for replicas in request.assignments:
             check_assignment(replicas, image.brokers, factor)
+            check_not_cordoned(image, replicas)
         placed = [tuple(replicas) for replicas in request.assignments]
     return _partition_records(image, topic.topic_id, before, placed)
 

@@ -18,11 +18,16 @@ from tidelog.raft.core.messages import (
     VoteResponse,
 )
 from tidelog.raft.core.progress import Progress
-from tidelog.raft.core.settings import NEVER_MS, NOBODY
+from tidelog.raft.core.settings import LONG_AGO_MS, NEVER_MS, NOBODY
 
 if TYPE_CHECKING:
     from tidelog.raft.core.events import Receive
     from tidelog.raft.core.machine import RaftMachine
+
+HURRIED_ELECTION_SHARE = 4
+"""How much shorter timeouts are in the time after the leader was seen to be gone: a vote that was split, or refused by
+one who had not seen it yet, is not worth a whole one."""
+TURNS_PER_ELECTION_TIMEOUT = 10
 
 
 def reset_election_deadline(raft: RaftMachine) -> None:
@@ -31,7 +36,27 @@ def reset_election_deadline(raft: RaftMachine) -> None:
         raft.election_deadline_ms = NEVER_MS
         return
     timeout_ms = raft.settings.election_timeout_ms
+    if raft.now_ms < raft.hurries_until_ms:
+        timeout_ms = max(1, timeout_ms // HURRIED_ELECTION_SHARE)
     raft.election_deadline_ms = raft.now_ms + timeout_ms + raft.random.randrange(timeout_ms)
+
+
+def miss_leader(raft: RaftMachine, node_id: int) -> None:
+    """The leader's process ended, as far as can be seen from here: it is not waited for, and not heard any more.
+
+    The others see the same at the same moment, so they ask in the order of their ids behind the leader's, each in a
+    time of its own. A hint that was wrong does no harm: who hears the leader does not vote.
+    """
+    if raft.role is not Role.FOLLOWER or raft.leader_id != node_id:
+        return
+    timeout_ms = raft.settings.election_timeout_ms
+    raft.leader_contact_ms = LONG_AGO_MS
+    raft.hurries_until_ms = raft.now_ms + timeout_ms
+    if raft.may_campaign:
+        voters = sorted(raft.members.voter_ids, key=lambda voter: (voter <= node_id, voter))
+        place = voters.index(raft.node_id) if raft.node_id in voters else len(voters)
+        turn_ms = max(1, timeout_ms // TURNS_PER_ELECTION_TIMEOUT)
+        raft.election_deadline_ms = raft.now_ms + place * turn_ms + raft.random.randrange(turn_ms)
 
 
 def time_out(raft: RaftMachine) -> None:
@@ -165,6 +190,7 @@ def hear_leader(raft: RaftMachine, source_id: int, term: int) -> bool:
     if term > raft.term or raft.role is not Role.FOLLOWER or raft.leader_id != source_id:
         raft.become_follower(term, source_id)
     raft.leader_contact_ms = raft.now_ms
+    raft.hurries_until_ms = LONG_AGO_MS
     reset_election_deadline(raft)
     return True
 

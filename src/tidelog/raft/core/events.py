@@ -40,6 +40,13 @@ class Unreachable(Value):
     node_id: int
 
 
+class LeaderGone(Value):
+    """Nobody listens any more where the leader was: a hint that it ended, which may be wrong. It makes an election come
+    sooner, and decides nothing about its outcome."""
+
+    node_id: int
+
+
 class Propose(Value):
     token: Token
     data: bytes
@@ -100,6 +107,7 @@ Event = (
     | Tick
     | Persisted
     | Unreachable
+    | LeaderGone
     | Propose
     | AddLearner
     | AddVoter

@@ -19,6 +19,7 @@ from tidelog.raft.core.events import (
     AddLearner,
     AddVoter,
     Event,
+    LeaderGone,
     Persisted,
     Propose,
     ReadIndex,
@@ -78,6 +79,8 @@ class RaftMachine:
         self.leader_id = NOBODY
         self.leader_contact_ms = LONG_AGO_MS
         """When a leader of this term was last heard."""
+        self.hurries_until_ms = LONG_AGO_MS
+        """The leader is known to be gone: until then elections follow one another sooner."""
         self.votes: dict[int, bool] = {}
         """Of the running (pre-)election."""
         self.is_transfer_election = False
@@ -162,6 +165,8 @@ class RaftMachine:
                 replication.propose(self, event)
             case Unreachable(node_id):
                 replication.become_unreachable(self, node_id)
+            case LeaderGone(node_id):
+                election.miss_leader(self, node_id)
             case ReadIndex(token):
                 reads.begin(self, token)
             case SnapshotTaken(snapshot, log_start_offset):

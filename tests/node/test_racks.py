@@ -1,0 +1,154 @@
+"""Three nodes in two racks: where replicas go, who reads where, who leads, and how fast copies come."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from tidelog.cli.wire import BrokerConnection
+from tidelog.metadata.image import PartitionState
+from tidelog.protocol.generated.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tidelog.testing.broker import Broker
+
+DEADLINE_S = 60.0
+RACKS = {1: "a", 2: "a", 3: "b"}
+SETTINGS = {
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "leader.imbalance.check.interval.seconds": "1",
+}
+COPIED_BYTES = 3_000_000
+THROTTLED_BYTES_PER_SECOND = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, Broker]]:
+    data: Path = tmp_path_factory.mktemp("racks")
+    started: dict[int, Broker] = {}
+    with ExitStack() as stack:
+        for node_id, rack in RACKS.items():
+            config = {**SETTINGS, "node.id": node_id, "broker.rack": rack}
+            if started:
+                config["controller.quorum.bootstrap.servers"] = started[1].bootstrap_servers
+            started[node_id] = stack.enter_context(Broker(config, data=data / str(node_id)))
+        yield started
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"not in time: {what}"
+        time.sleep(0.02)
+
+
+def admin_of(nodes: dict[int, Broker]) -> AdminClient:
+    return AdminClient({"bootstrap.servers": nodes[1].bootstrap_servers, "log_level": 0})
+
+
+def create(nodes: dict[int, Broker], topic: NewTopic) -> None:
+    admin = admin_of(nodes)
+    admin.create_topics([topic], operation_timeout=30)[topic.topic].result(DEADLINE_S)
+
+
+def state(nodes: dict[int, Broker], topic: str, partition: int = 0) -> PartitionState:
+    return nodes[1].node.metadata.topics[topic].partitions[partition]
+
+
+def fill(nodes: dict[int, Broker], topic: str, size: int) -> None:
+    producer = Producer({"bootstrap.servers": nodes[1].bootstrap_servers, "acks": "all", "log_level": 0})
+    for _ in range(size // 10_000):
+        producer.produce(topic, b"x" * 10_000)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def test_replicas_stand_in_different_racks(nodes: dict[int, Broker]) -> None:
+    create(nodes, NewTopic("apart", 12, 2))
+    placed = [each.replicas for each in nodes[1].node.metadata.topics["apart"].partitions.values()]
+    assert all(len({RACKS[node_id] for node_id in replicas}) == 2 for replicas in placed), placed
+
+
+def test_a_consumer_reads_from_the_replica_in_its_rack(nodes: dict[int, Broker]) -> None:
+    create(nodes, NewTopic("near", 1, replica_assignment=[[1, 3]]))
+    fill(nodes, "near", 100_000)
+    read_from: list[int] = []
+
+    def note(text: str) -> None:
+        partition = json.loads(text)["topics"].get("near", {}).get("partitions", {}).get("0")
+        if partition is not None:
+            read_from.append(partition["broker"])
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": nodes[1].bootstrap_servers,
+            "group.id": "near",
+            "client.rack": "b",
+            "statistics.interval.ms": 50,
+            "stats_cb": note,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition("near", 0, 0)])
+    found = 0
+    try:
+        deadline_s = time.monotonic() + DEADLINE_S
+        while found < 10 or 3 not in read_from:
+            assert time.monotonic() < deadline_s, (found, read_from[-3:])
+            found += sum(not message.error() for message in consumer.consume(100, 0.1))
+    finally:
+        consumer.close()
+    assert found == 10
+    assert state(nodes, "near").leader == 1, "the leader is in another rack"
+
+
+def test_leadership_goes_back_to_the_preferred_replica_by_itself(nodes: dict[int, Broker]) -> None:
+    create(nodes, NewTopic("preferred", 1, replica_assignment=[[3, 2]]))
+    assert state(nodes, "preferred").leader == 3
+    nodes[3].stop()
+    until(lambda: state(nodes, "preferred").leader == 2, "the other replica leads")
+    nodes[3].start()
+    until(lambda: state(nodes, "preferred").leader == 3, "the preferred replica leads again")
+
+
+def test_a_reassignment_is_throttled_and_comes_to_its_end(nodes: dict[int, Broker]) -> None:
+    took_s: dict[str, float] = {}
+    for name, rate in (("freely", None), ("throttled", THROTTLED_BYTES_PER_SECOND)):
+        create(nodes, NewTopic(name, 1, replica_assignment=[[1]]))
+        fill(nodes, name, COPIED_BYTES)
+        if rate is not None:
+            throttle(nodes, name, rate)
+        moved = ReassignablePartition(partition_index=0, replicas=[2])
+        since_s = time.monotonic()
+        with BrokerConnection("127.0.0.1", nodes[1].port) as connection:
+            topic = ReassignableTopic(name=name, partitions=[moved])
+            connection.call(AlterPartitionReassignmentsRequest(topics=[topic]), 1)
+        until(lambda: state(nodes, name).replicas == (2,), f"{name}: the move")  # noqa: B023
+        took_s[name] = time.monotonic() - since_s
+    assert took_s["throttled"] >= COPIED_BYTES / THROTTLED_BYTES_PER_SECOND / 3, took_s
+    assert took_s["freely"] < took_s["throttled"], took_s
+
+
+def throttle(nodes: dict[int, Broker], topic: str, rate: int) -> None:
+    """As Kafka's tool for reassignments does it: the rate on the nodes, the replicas it is for on the topic."""
+
+    def change(kind: ConfigResource.Type, name: str, value: str, suffix: str) -> ConfigResource:
+        entries = [
+            ConfigEntry(f"{side}.replication.throttled.{suffix}", value, incremental_operation=AlterConfigOpType.SET)
+            for side in ("leader", "follower")
+        ]
+        return ConfigResource(kind, name, incremental_configs=entries)
+
+    changes = [change(ConfigResource.Type.BROKER, str(node_id), str(rate), "rate") for node_id in nodes]
+    changes.append(change(ConfigResource.Type.TOPIC, topic, "*", "replicas"))
+    admin = admin_of(nodes)
+    for each in changes:
+        admin.incremental_alter_configs([each])[each].result(DEADLINE_S)

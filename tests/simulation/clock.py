@@ -16,6 +16,10 @@ class DriftingClock:
     def now_ms(self) -> int:
         return int(self._zero_ms + self._world.now_ms * self._rate)
 
-    def world_delay_ms(self, deadline_ms: int) -> float:
+    @property
+    def now_s(self) -> float:
+        return (self._zero_ms + self._world.now_ms * self._rate) / 1000
+
+    def world_delay_ms(self, deadline_ms: float) -> float:
         """How long the world has to wait until this clock shows the deadline."""
         return max(0.0, (deadline_ms - self.now_ms) / self._rate)

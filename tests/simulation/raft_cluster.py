@@ -15,7 +15,7 @@ from tests.simulation.raft_member import SimulatedMember, describe_state
 from tests.simulation.raft_profiles import Profile
 from tests.simulation.world import Checker, Violation, World
 
-from tidelog.raft.core.events import AddLearner, AddVoter, Receive, RemoveMember, TransferLeadership
+from tidelog.raft.core.events import AddLearner, AddVoter, LeaderGone, Receive, RemoveMember, TransferLeadership
 from tidelog.raft.core.members import ANY_DIRECTORY, NO_MEMBERS, Member, MemberSet
 from tidelog.raft.core.messages import (
     AppendRequest,
@@ -109,6 +109,7 @@ class RaftCluster:
         self._repeat(profile.snapshot_ms, self._snapshot)
         self._repeat(profile.change_ms, self._change_members)
         self._repeat(profile.transfer_ms, self._transfer)
+        self._repeat(profile.hint_ms, self._hint)
         self.world.run_for(duration_ms)
         self.settle()
 
@@ -223,6 +224,15 @@ class RaftCluster:
             target = self.world.random.choice((None, *leader.machine.members.voter_ids))
             self.world.note(leader, f"hands over to {target}")
             leader.step(TransferLeadership(f"transfer to {target}", target))
+
+    def _hint(self) -> None:
+        """The hint may be right or wrong, and come to one or to all."""
+        random = self.world.random
+        up = [node for node in self.nodes.values() if node.machine is not None]
+        for node in up if random.random() < 0.5 else random.sample(up, min(1, len(up))):
+            if node.machine is not None:
+                self.world.note(node, f"sees node {node.machine.leader_id} gone")
+                node.step(LeaderGone(node.machine.leader_id))
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
 
 from tests.simulation.disk import DiskFaults
 from tests.simulation.network import NetworkFaults
@@ -30,6 +31,8 @@ class Profile:
     snapshot_ms: float
     change_ms: float
     transfer_ms: float
+    hint_ms: float
+    """How often a member is told that its leader is gone, whether that is so or not."""
 
     @classmethod
     def draw(cls, world: World) -> Profile:
@@ -61,6 +64,8 @@ class Profile:
             snapshot_ms=sometimes(50.0, 500.0),
             change_ms=sometimes(100.0, 1000.0),
             transfer_ms=sometimes(200.0, 2000.0, 0.3),
+            # Of a source of its own: what else a seed draws stays as it was.
+            hint_ms=Random(f"hints {world.seed}").choice((NEVER, 50.0, 300.0)),
         )
 
 
@@ -81,6 +86,7 @@ def crashes(drawn: Profile) -> Profile:
         network=replace(drawn.network, delay_max_ms=20.0, loss=0.1),
         disk=replace(drawn.disk, sync_max_ms=20.0),
         change_ms=NEVER,
+        hint_ms=NEVER,
     )
 
 
@@ -99,6 +105,7 @@ def short_reigns(drawn: Profile) -> Profile:
         change_ms=NEVER,
         snapshot_ms=NEVER,
         transfer_ms=NEVER,
+        hint_ms=NEVER,
     )
 
 
@@ -116,6 +123,7 @@ def slow_disks(drawn: Profile) -> Profile:
         disk=replace(drawn.disk, sync_max_ms=60.0),
         change_ms=NEVER,
         snapshot_ms=NEVER,
+        hint_ms=NEVER,
     )
 
 
@@ -132,6 +140,7 @@ def many_changes(drawn: Profile) -> Profile:
         network=replace(drawn.network, delay_max_ms=5.0, straggler=0.0),
         disk=replace(drawn.disk, sync_max_ms=3.0),
         change_ms=25.0,
+        hint_ms=NEVER,
     )
 
 

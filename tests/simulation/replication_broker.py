@@ -9,12 +9,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.simulation.clock import DriftingClock
 from tests.simulation.event_loop import SyncingThread
+from tests.simulation.log_watch import LogWatch
 from tests.simulation.replication_controller import CONTROLLER, TOPIC, TOPIC_ID
-from tests.simulation.replication_observations import Committed, LogSeen, ReaderTold
+from tests.simulation.replication_observations import ReaderTold
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
@@ -29,8 +30,6 @@ from tidelog.partitions.fetch_session import FetchTarget
 from tidelog.partitions.partition import Partition
 from tidelog.partitions.reading import FetchingReplica, read_for_follower
 from tidelog.partitions.table import PartitionTable
-from tidelog.records.batch import iterate_headers
-from tidelog.records.record import iterate_records
 from tidelog.storage.flushing import PendingFlush
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.metrics import NodeMetrics
@@ -129,7 +128,7 @@ class SimulatedBroker:
         """The number of the fetch under way, per partition: an answer counts once and for none but the last, as one
         connection with correlation ids sees to."""
         self._proposals: dict[int, tuple[LeaderState, frozenset[int]]] = {}
-        self._seen_committed: dict[int, int] = {}
+        self._watch_of_logs = LogWatch(self._world, node_id)
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -161,7 +160,7 @@ class SimulatedBroker:
         self.epoch = -1
         self._fetching.clear()
         self._proposals.clear()
-        self._seen_committed.clear()
+        self._watch_of_logs = LogWatch(self._world, self.node_id)
 
     def lose_disk(self) -> None:
         """The next start finds an empty one in its place."""
@@ -436,36 +435,11 @@ class SimulatedBroker:
         return None if self.table is None or not self.is_up else self.table.find_partition(TOPIC, index)
 
     def look(self) -> None:
-        """Tells the checkers what this node has newly committed."""
-        if self.table is None:
-            return
-        for partition in self.table:
-            seen = self._seen_committed.get(partition.index, 0)
-            if partition.high_watermark > seen:
-                self._seen_committed[partition.index] = partition.high_watermark
-                for offset, _, value in read_log(partition, seen):
-                    if seen <= offset < partition.high_watermark:
-                        self._world.observe(Committed(self.node_id, partition.index, offset, value))
+        self._watch_of_logs.look(self.table or ())
 
     def show_logs(self) -> None:
-        for partition in self.table or ():
-            self._world.observe(LogSeen(self.node_id, partition.index, partition.leader_epoch, read_log(partition, 0)))
+        self._watch_of_logs.show_logs(self.table or ())
 
     @property
     def where(self) -> list[TopicPartition]:
         return [] if self.table is None else [partition.topic_partition for partition in self.table]
-
-
-def read_log(partition: Partition, start: int) -> list[tuple[int, int, bytes]]:
-    """Offset, leader epoch and value of every record from the batch that holds `start` on."""
-    log = partition.log
-    if start >= log.log_end_offset:
-        return []
-    region: Any = log.read(start, 1 << 30, upper_offset=log.log_end_offset, min_one_batch=True)
-    data = region.load()
-    found = []
-    for position, header in iterate_headers(data):
-        batch = data[position : position + header.size_in_bytes]
-        for record in iterate_records(batch):
-            found.append((record.offset, header.partition_leader_epoch, bytes(record.value or b"")))
-    return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.simulation.disk import DiskFaults
+from tests.simulation.log_watch import read_log
 from tests.simulation.network import Network, NetworkFaults
-from tests.simulation.replication_broker import Mutations, SimulatedBroker, read_log
+from tests.simulation.replication_broker import Mutations, SimulatedBroker
 from tests.simulation.replication_controller import CONTROLLER, SESSION_MS, TOPIC, SimulatedController
 from tests.simulation.replication_observations import Settled
 from tests.simulation.replication_producer import SimulatedProducer

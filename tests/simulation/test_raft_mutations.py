@@ -13,9 +13,9 @@ from tests.simulation.checkers.leader_completeness import LeaderCompleteness
 from tests.simulation.checkers.log_matching import LogMatching
 from tests.simulation.checkers.read_index import ReadsAreCurrent
 from tests.simulation.checkers.state_machine_safety import StateMachineSafety
+from tests.simulation.noticing import check_is_noticed
 from tests.simulation.raft_profiles import STORMS, Profile, crashes, many_changes, short_reigns, slow_disks
-from tests.simulation.raft_run import SeedFailed, run_seed
-from tests.simulation.world import Violation
+from tests.simulation.raft_run import run_seed
 
 SEEDS_MAX = 80
 DURATION_MS = 3000.0
@@ -38,11 +38,11 @@ DURATION_MS = 3000.0
 def test_a_broken_rule_is_noticed(
     mutation: Callable[[], Any], adjust: Callable[[Profile], Profile], checker: type
 ) -> None:
-    check_is_noticed(checker, mutation, adjust)
+    check_is_noticed_in(checker, mutation, adjust)
 
 
 def test_a_vote_that_is_not_synced_is_noticed() -> None:
-    check_is_noticed(ElectionSafety, nullcontext, crashes, forgets_votes=True)
+    check_is_noticed_in(ElectionSafety, nullcontext, crashes, forgets_votes=True)
 
 
 @pytest.mark.parametrize("adjust", STORMS)
@@ -51,14 +51,11 @@ def test_the_rules_as_they_are_survive_the_same(adjust: Callable[[Profile], Prof
         run_seed(seed, adjust=adjust, duration_ms=DURATION_MS)
 
 
-def check_is_noticed(
+def check_is_noticed_in(
     checker: type, mutation: Callable[[], Any], adjust: Callable[[Profile], Profile], *, forgets_votes: bool = False
 ) -> None:
-    for seed in range(1, SEEDS_MAX + 1):
-        try:
-            with mutation():
-                run_seed(seed, adjust=adjust, duration_ms=DURATION_MS, forgets_votes=forgets_votes, checkers=[checker])
-        except SeedFailed as failure:
-            if isinstance(failure.__cause__, Violation) and failure.__cause__.checker is checker:
-                return
-    pytest.fail(f"{checker.__name__} notices nothing in {SEEDS_MAX} seeds")
+    def run(seed: int) -> None:
+        with mutation():
+            run_seed(seed, adjust=adjust, duration_ms=DURATION_MS, forgets_votes=forgets_votes, checkers=[checker])
+
+    check_is_noticed(checker, run, range(1, SEEDS_MAX + 1))

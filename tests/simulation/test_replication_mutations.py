@@ -9,9 +9,9 @@ from tests.simulation.checkers.epochs_monotonic import EpochsGrow
 from tests.simulation.checkers.no_duplicates import NoRecordTwice
 from tests.simulation.checkers.one_value_per_offset import OneValuePerOffset
 from tests.simulation.checkers.watermark_monotonic import WatermarkNeverMovesBack
+from tests.simulation.noticing import check_is_noticed
 from tests.simulation.replication_broker import Mutations
-from tests.simulation.replication_run import ReplicationSeedFailed, run_replication_seed
-from tests.simulation.world import Violation
+from tests.simulation.replication_run import run_replication_seed
 
 FIRST_SEED = 5
 """One with much loss and many failovers."""
@@ -40,20 +40,15 @@ SEEDS_MAX = 30
     ],
 )
 def test_a_broken_rule_is_noticed(mutations: Mutations, checker: type) -> None:
-    check_is_noticed(mutations, checker)
+    check_is_noticed_in(mutations, checker)
 
 
 def test_acknowledgements_without_a_sync_are_noticed() -> None:
-    check_is_noticed(Mutations(skips_syncs=True), AcknowledgedRecordsStay, syncs=True)
+    check_is_noticed_in(Mutations(skips_syncs=True), AcknowledgedRecordsStay, syncs=True)
 
 
-def check_is_noticed(mutations: Mutations, checker: type, *, syncs: bool | None = None) -> None:
-    for seed in range(FIRST_SEED, FIRST_SEED + SEEDS_MAX):
-        try:
-            run_replication_seed(seed, mutations=mutations, syncs=syncs, checkers=[checker])
-        except ReplicationSeedFailed as failure:
-            if not isinstance(failure.__cause__, Violation):
-                raise
-            if failure.__cause__.checker is checker:
-                return
-    pytest.fail(f"{checker.__name__} does not notice {mutations} in {SEEDS_MAX} seeds")
+def check_is_noticed_in(mutations: Mutations, checker: type, *, syncs: bool | None = None) -> None:
+    def run(seed: int) -> None:
+        run_replication_seed(seed, mutations=mutations, syncs=syncs, checkers=[checker])
+
+    check_is_noticed(checker, run, range(FIRST_SEED, FIRST_SEED + SEEDS_MAX))

@@ -36,6 +36,8 @@ class World:
         self.checkers: list[Checker] = []
         self.trace: deque[str] = deque(maxlen=TRACE_LINES_MAX)
         self.steps = 0
+        self.failure: Exception | None = None
+        """What ended the run, where whoever noticed could not raise it through the code under test."""
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._scheduled = 0
 
@@ -49,6 +51,8 @@ class World:
             self.now_ms, _, callback = heapq.heappop(self._heap)
             self.steps += 1
             callback()
+            if self.failure is not None:
+                raise self.failure
         self.now_ms = end_ms
 
     def run_until(self, condition: Callable[[], bool], timeout_ms: float) -> bool:
@@ -57,6 +61,10 @@ class World:
         while not condition() and self.now_ms < end_ms:
             self.run_for(10.0)
         return condition()
+
+    def end(self) -> None:
+        """Nothing that was to come happens any more."""
+        self._heap.clear()
 
     def note(self, who: object, text: str) -> None:
         self.trace.append(f"{self.now_ms:10.1f} {who}: {text}")
@@ -67,6 +75,7 @@ class World:
                 checker.observe(observation)
             except Violation as violation:
                 violation.checker = type(checker)
+                self.failure = violation
                 raise
 
     def story(self) -> str:

@@ -1,0 +1,180 @@
+"""Whole nodes broken on purpose, one rule at a time, where control, replication and disks meet.
+
+Each mutation patches one function of the real code; it is undone when the block ends. Rules that lie within the
+quorum's core or within replication alone are broken in `raft_mutations.py` and `replication_broker.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+from tidelog.api.handlers import produce
+from tidelog.api.handlers.produce import encode_produce_response
+from tidelog.controller.core import alter_partition
+from tidelog.controller.core.decision import Decision
+from tidelog.controller.core.partition_change import PartitionChange
+from tidelog.controller.runner import Controller
+from tidelog.coordination.host import CoreHost
+from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
+from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.net.reply import Buffers
+from tidelog.partitions import reading
+from tidelog.partitions.core.leader import LeaderState
+from tidelog.partitions.partition import Partition
+from tidelog.partitions.table import PartitionTable
+from tidelog.raft.quorum import Quorum
+from tidelog.storage.flushing import PendingFlush
+
+Decide = Callable[[MetadataImage], Decision[Any]]
+
+# -- the controller ----------------------------------------------------------------------------------------------------
+
+
+def decides_on_an_old_image() -> Any:
+    """Decisions do not wait for one another: each is taken on the image of when it was asked for."""
+    run = Controller._run
+
+    async def run_early(self: Controller, decide: Decide) -> Any:
+        before = self.newest_image
+
+        def decide_early(_: MetadataImage) -> Decision[Any]:
+            return decide(before)
+
+        return await run(self, decide_early)
+
+    return patch.object(Controller, "_run", run_early)
+
+
+def decides_before_it_knows() -> Any:
+    """Whoever is elected decides at once, before it has applied what was committed under the last controller."""
+    notify = Quorum._notify_leader
+
+    def notify_early(self: Quorum) -> None:
+        machine = self._machine
+        if machine is None or not machine.is_leader or self._applier.failure is not None:
+            notify(self)
+        elif self._told != (told := (machine.leader_id, machine.term, True)):
+            self._told = told
+            self._state_machine.leader_changed(told[0], told[1], is_active=True)
+
+    return patch.object(Quorum, "_notify_leader", notify_early)
+
+
+def forgets_changes_under_way() -> Any:
+    """Whoever asks is answered when the controller has decided: the next controller may never have heard of it."""
+    run = Controller._run
+
+    async def run_answering_early(self: Controller, decide: Decide) -> Any:
+        decided: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def decide_and_tell(image: MetadataImage) -> Decision[Any]:
+            decision = decide(image)
+            decided.set_result(decision.reply)
+            return decision
+
+        whole = asyncio.ensure_future(run(self, decide_and_tell))
+        await asyncio.wait((whole, decided), return_when=asyncio.FIRST_COMPLETED)
+        if not decided.done():
+            return await whole
+        whole.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return decided.result()
+
+    return patch.object(Controller, "_run", run_answering_early)
+
+
+def elects_anyone() -> Any:
+    """Any live replica may lead, in sync or not."""
+    elect = PartitionChange._elect
+
+    def elect_anyone(self: PartitionChange, isr: tuple[int, ...]) -> Any:
+        return elect(self, tuple(self.replicas))
+
+    return patch.object(PartitionChange, "_elect", elect_anyone)
+
+
+def obeys_old_leaders() -> Any:
+    """A change of an in-sync set counts whatever epochs it comes with: those of a leader that was replaced, say."""
+    check = alter_partition._check
+
+    def check_but_epochs(
+        image: MetadataImage, node_id: int, topic: TopicImage, state: PartitionState, change: Any
+    ) -> None:
+        try:
+            check(image, node_id, topic, state, change)
+        except BrokerError as error:
+            if error.code not in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION):
+                raise
+
+    return patch.object(alter_partition, "_check", check_but_epochs)
+
+
+# -- brokers -----------------------------------------------------------------------------------------------------------
+
+
+def acknowledges_early() -> Any:
+    """acks=all is answered after the append."""
+
+    def reply_at_once(context: Any, answer: Any, uncommitted: Any, timeout_ms: int) -> Buffers:
+        return [encode_produce_response(context.version, answer)]
+
+    return patch.object(produce, "_reply_when_committed", reply_at_once)
+
+
+def shrinks_alone() -> Any:
+    """A leader waits for the in-sync set that it asked for, before the controller has agreed."""
+
+    def maximal(self: LeaderState) -> frozenset[int]:
+        return self.in_sync if self.pending_in_sync is None else self.pending_in_sync
+
+    return patch.object(LeaderState, "maximal_in_sync", property(maximal))
+
+
+def goes_on_leading() -> Any:
+    """A leader that was replaced leads on, alone."""
+    change_role = PartitionTable._change_role
+
+    def keep_role(self: PartitionTable, partition: Partition, state: PartitionState) -> None:
+        if partition.is_leader and state.leader not in (-1, self._node_id):
+            partition.leader.in_sync = frozenset((self._node_id,))
+            partition.leader.pending_in_sync = None
+            partition.leader._min_in_sync = 1
+            partition.recount(self._clock_ms())
+        else:
+            change_role(self, partition, state)
+
+    return patch.object(PartitionTable, "_change_role", keep_role)
+
+
+def skips_truncation() -> Any:
+    """A leader does not tell its followers where their logs part from its own."""
+    return patch.object(reading, "_diverging_epoch", lambda partition, target: None)
+
+
+def skips_syncs() -> Any:
+    """With `tidelog.flush=ack` nothing is ever synced."""
+    return patch.object(PendingFlush, "sync", lambda self: None)
+
+
+# -- coordinators ------------------------------------------------------------------------------------------------------
+
+
+def coordinators_answer_early() -> Any:
+    """A coordinator answers when its records are in its own log."""
+
+    async def at_once() -> None:
+        return None
+
+    return patch.object(CoreHost, "_committed", lambda self, offset: at_once())
+
+
+def coordinators_do_not_replay() -> Any:
+    """A coordinator that takes over begins with nothing."""
+
+    async def load_nothing(self: CoreHost[Any]) -> int:
+        self.activate()
+        return 0
+
+    return patch.object(CoreHost, "load", load_nothing)

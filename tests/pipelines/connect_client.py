@@ -1,6 +1,7 @@
 """A client of a Spark Connect server, in a process of its own: a classic session and a remote one exclude each other.
 
-Takes bootstrap, the server's URL, a topic to read, a topic to write and a directory; prints one line of JSON.
+Takes bootstrap, the server's URL, a topic to read, two to write, a Protobuf descriptor and a directory; prints one line
+of JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def finish(queries: list[Any]) -> None:
         assert query.exception() is None, query.exception()
 
 
-def main(bootstrap: str, server: str, source: str, sink: str, place: str) -> None:
+def main(bootstrap: str, server: str, source: str, sink: str, messages: str, descriptor: str, place: str) -> None:
     spark = session(server)
     batch = read_topic(spark, source, bootstrap=bootstrap, schema="id BIGINT")
     found: dict[str, Any] = {"kind": type(spark).__module__, "read": sorted(row.value.id for row in batch.collect())}
@@ -43,6 +44,18 @@ def main(bootstrap: str, server: str, source: str, sink: str, place: str) -> Non
         bootstrap=bootstrap,
         checkpoint=f"{place}/batch",
     ).rows
+    write_topic(
+        spark.range(5).selectExpr("CAST(id AS STRING) AS key", "id"),
+        messages,
+        bootstrap=bootstrap,
+        value_format="protobuf",
+        schema=descriptor,
+        message="tidelog.test.Order",
+    )
+    orders = read_topic(
+        spark, messages, bootstrap=bootstrap, value="protobuf", schema=descriptor, message="tidelog.test.Order"
+    )
+    found["messages"] = sorted(row.value.id for row in orders.collect())
     found["rows"] = sorted(row.id for row in read_table(spark, f"{place}/rows").collect())
     try:
         compact(spark, f"{place}/rows")

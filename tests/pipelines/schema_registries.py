@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tarfile
 import threading
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,11 +28,12 @@ APICURIO = "3.0.9"
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
-def register(registry: str, subject: str, schema: dict[str, Any]) -> int:
-    """The id of a schema that is now the newest version of a subject."""
+def register(registry: str, subject: str, schema: dict[str, Any] | str, **more: Any) -> int:
+    """The id of a schema, Avro unless `schemaType` says otherwise, that is now the newest version of a subject."""
+    text = schema if isinstance(schema, str) else json.dumps(schema)
     request = urllib.request.Request(
-        f"{registry}/subjects/{subject}/versions",
-        json.dumps({"schema": json.dumps(schema)}).encode(),
+        f"{registry}/subjects/{urllib.parse.quote(subject, safe='')}/versions",
+        json.dumps({"schema": text, **more}).encode(),
         {"Content-Type": _MEDIA_TYPE},
     )
     with urllib.request.urlopen(request, timeout=60) as answer:
@@ -49,21 +51,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if found is None:
             self._answer(404, {"error_code": 404})
             return
-        self.server.last_id += 1
-        self.server.subjects.setdefault(found[1], []).append((self.server.last_id, body["schema"]))
-        self._answer(200, {"id": self.server.last_id})
+        versions = self.server.subjects.setdefault(urllib.parse.unquote(found[1]), [])
+        known = [version["id"] for version in versions if {**version, "id": 0} == {**body, "id": 0}]
+        if not known:
+            self.server.last_id += 1
+            versions.append({**body, "id": self.server.last_id})
+        self._answer(200, {"id": known[0] if known else self.server.last_id})
 
     def do_GET(self) -> None:
-        found = re.fullmatch(r"/subjects/([^/]+)/versions(?:/(\d+))?", self.path)
-        versions = self.server.subjects.get(found[1], []) if found else []
+        found = re.fullmatch(r"/subjects/([^/]+)/versions(?:/(\d+|latest))?(?:\?format=serialized)?", self.path)
+        subject = urllib.parse.unquote(found[1]) if found else ""
+        versions = self.server.subjects.get(subject, [])
         if found is None or not versions:
             self._answer(404, {"error_code": 40401, "message": "Subject not found."})
         elif found[2] is None:
             self._answer(200, list(range(1, len(versions) + 1)))
         else:
-            number = int(found[2])
-            identity, schema = versions[number - 1]
-            self._answer(200, {"subject": found[1], "version": number, "id": identity, "schema": schema})
+            number = len(versions) if found[2] == "latest" else int(found[2])
+            self._answer(200, {"subject": subject, "version": number, **versions[number - 1]})
 
     def _answer(self, status: int, content: object) -> None:
         body = json.dumps(content).encode()
@@ -80,7 +85,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 class _Server(http.server.ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.subjects: dict[str, list[tuple[int, str]]] = {}
+        self.subjects: dict[str, list[dict[str, Any]]] = {}
         self.last_id = 0
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.broker_process import end_with_parent, free_port, port_answers, wait_until
+from tests.pipelines.messages import order_file, write_descriptor
 from tests.pipelines.processes import HERE, RUN_TIMEOUT_S, kill
 from tests.pipelines.topics import Record, produce, read_all
 
@@ -83,9 +84,11 @@ def test_topics_and_tables_over_spark_connect(
     )
     command = ["-m", "tidelog.cli.main", "pipeline", "run", str(path), "-b", bootstrap, "--json"]
     with connect_server(tmp_path) as server:
-        found = json.loads(python(str(HERE / "connect_client.py"), bootstrap, server, source, sink, str(tmp_path)))
+        places = (source, sink, make_topic(), write_descriptor(tmp_path / "orders.desc", order_file()), str(tmp_path))
+        found = json.loads(python(str(HERE / "connect_client.py"), bootstrap, server, *places))
         end = json.loads(python(*command, "--master", server))
     everything = list(range(100))
+    assert found.pop("messages") == list(range(5))
     assert found.pop("compact").startswith("compact works on parquet files through Spark's JVM")
     assert found == {"kind": "pyspark.sql.connect.session", "read": everything, "rows": everything, "batch": 5}
     written = [json.loads(record.value or b"") for record in read_all(bootstrap, sink)]

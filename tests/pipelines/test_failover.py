@@ -17,7 +17,7 @@ from tests.pipelines.inputs import check, fill
 
 from tidelog.cli.local_cluster import LocalCluster
 from tidelog.model.ids import TopicPartition
-from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.checkpoint import files_in
 from tidelog.pipelines.errors import Unreachable
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Restarted:
 
     def __init__(self, spark: SparkSession, pipeline: Pipeline) -> None:
         self._spark, self._pipeline = spark, pipeline
-        self._files = Files(spark, f"{pipeline.state}/checkpoint-topic")
+        self._files = files_in(spark, f"{pipeline.state}/checkpoint-topic")
         [self._query] = start(spark, pipeline)
         self.starts = 1
 

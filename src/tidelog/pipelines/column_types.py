@@ -21,13 +21,13 @@ def check_types(path: str, table: StructType, frame: StructType, *, widens: bool
     known = {field.name.lower(): field.dataType for field in table.fields}
     for field in frame.fields:
         old = known.get(field.name.lower())
-        if old is not None and not _follows(old, field.dataType, widens):
+        if old is not None and not follows(old, field.dataType, widens):
             kinds = f"{old.simpleString()}, not {field.dataType.simpleString()}"
             advice = "cast it, give it another name, or write another table"
             raise PipelineError(f"column {field.name} of {path} is {kinds}; {advice}")
 
 
-def _follows(old: Any, new: Any, widens: bool) -> bool:
+def follows(old: Any, new: Any, widens: bool) -> bool:
     """Whether values of the type `new` can go where those of `old` are."""
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
@@ -36,11 +36,11 @@ def _follows(old: Any, new: Any, widens: bool) -> bool:
     if isinstance(old, StructType) and isinstance(new, StructType):
         fields = {field.name.lower(): field.dataType for field in old.fields}
         shared = [(fields[field.name.lower()], field.dataType) for field in new.fields if field.name.lower() in fields]
-        return all(_follows(*pair, widens) for pair in shared)
+        return all(follows(*pair, widens) for pair in shared)
     if isinstance(old, ArrayType) and isinstance(new, ArrayType):
-        return _follows(old.elementType, new.elementType, widens)
+        return follows(old.elementType, new.elementType, widens)
     if isinstance(old, MapType) and isinstance(new, MapType):
-        return _follows(old.keyType, new.keyType, widens) and _follows(old.valueType, new.valueType, widens)
+        return follows(old.keyType, new.keyType, widens) and follows(old.valueType, new.valueType, widens)
     kinds = (old.simpleString(), new.simpleString())
     if kinds[0] == kinds[1]:
         return True

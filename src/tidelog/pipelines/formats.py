@@ -2,14 +2,14 @@
 
 A decoder works in two steps, so that nothing is parsed twice: `parsed` is an expression over the binary column,
 `value` and `reason` are expressions over that column and the one `parsed` was put into. The reason is null for a
-record that is fine; a null record is null and fine. All of it is Spark's own functions, so parsing stays in the JVM.
+record that is fine; a null record is null and fine. All here is Spark's own functions, so parsing stays in the JVM;
+Protobuf is in `protobuf_format`.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.errors import PipelineError
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-FORMATS = ("bytes", "text", "json", "csv", "avro", "protobuf", "registry-avro")
+FORMATS = ("bytes", "text", "json", "csv", "avro", "protobuf", "registry-avro", "registry-protobuf")
 PARSED = "__tidelog_parsed"
 """The column that holds what was parsed, until value and reason are taken from it."""
-PROTOBUF_PACKAGE = "org.apache.spark:spark-protobuf_2.13:4.1.3"
-"""Spark's Protobuf functions: a jar of their own, which a session has when it is asked for."""
 _CORRUPT = "__tidelog_corrupt"
 _READ = "__tidelog_read"
 _WRAPPED = "value"
@@ -46,10 +44,7 @@ def with_parsed(df: DataFrame, decoded: Decoded) -> DataFrame:
     try:
         return df.withColumn(PARSED, decoded.parsed)
     except AnalysisException as error:
-        text = str(error).strip().partition("\n")[0]
-        if "PROTOBUF_NOT_LOADED" in text:
-            text = f"Spark's Protobuf functions are not in this session; make it with packages=('{PROTOBUF_PACKAGE}',)"
-        raise PipelineError(text) from None
+        raise PipelineError(str(error).strip().partition("\n")[0]) from None
 
 
 def check_format(name: str, role: str) -> None:
@@ -151,28 +146,6 @@ def decode_registry_avro(data: Column, writers: dict[int, str], reader: str, sub
         .otherwise(f"not Avro of the schema {_name(wanted)}")
     )
     return _decoded_avro(data, wanted, parsed, cause)
-
-
-def decode_protobuf(data: Column, descriptor: str, message: str) -> Decoded:
-    """A Protobuf message of a descriptor file (`protoc --include_imports --descriptor_set_out`).
-
-    Fields without presence that were left out have their default, as Protobuf says. Spark answers bytes it cannot read
-    with null.
-    """
-    from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.protobuf.functions import from_protobuf
-
-    try:
-        described = Path(descriptor).read_bytes()
-    except OSError as error:
-        raise PipelineError(f"the Protobuf descriptor {descriptor} cannot be read: {error}") from None
-    options = {"mode": "PERMISSIVE", "emit.default.values": "true"}
-    unread = data.isNotNull() & F.col(PARSED).isNull()
-    return Decoded(
-        parsed=from_protobuf(data, message, binaryDescriptorSet=described, options=options),
-        value=F.col(PARSED),
-        reason=F.when(unread, f"not Protobuf of the message {message}"),
-    )
 
 
 def _from_avro(data: Column, writer: str, wanted: dict[str, Any]) -> Column:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.checkpoint import Files, files_in
 from tidelog.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def append_batch(
 ) -> bool:
     """Adds the rows of a batch; False if an earlier run had done so."""
     spark = df.sparkSession
-    files = Files(spark, path)
+    files = files_in(spark, path)
     _pin_shape(files, path, partition_by, df.schema)
     home = f"{STATE}/{sink_id}"
     progress = files.read_json(f"{home}/progress.json")
@@ -83,7 +83,7 @@ def known_columns(spark: SparkSession, path: str) -> StructType | None:
     """The columns that writers have put into a directory so far; None where none has, or they were not noted."""
     from pyspark.sql.types import StructType
 
-    known = Files(spark, path).read_json(TABLE_FILE)
+    known = files_in(spark, path).read_json(TABLE_FILE)
     return StructType.fromJson(known["columns"]) if known is not None and "columns" in known else None
 
 

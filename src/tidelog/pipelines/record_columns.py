@@ -11,6 +11,8 @@ from tidelog.pipelines.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from tidelog.pipelines.encoders import Encode
+
 HEADERS = "array<struct<key:string,value:binary>>"
 PARTITION = "__tidelog_partition"
 
@@ -25,6 +27,8 @@ class RecordShape:
     timestamp: str | Column | None
     partition: str | Column | None
     order_by: Sequence[str] | None
+    encode: Encode | None = None
+    """Makes a value of a struct, where it is neither text, bytes nor JSON."""
 
 
 def key_column(df: DataFrame, shape: RecordShape) -> Column:
@@ -36,14 +40,39 @@ def key_column(df: DataFrame, shape: RecordShape) -> Column:
 
 
 def value_column(df: DataFrame, shape: RecordShape) -> Column:
-    """By default the column `value`; else the row as one JSON object, without what became the key or a header."""
+    """By default the column `value`; else the row as one object, without what became the key or a header."""
+    if shape.encode is not None:
+        return shape.encode(value_struct(df, shape))
+    return _plain_value(df, shape)
+
+
+def value_struct(df: DataFrame, shape: RecordShape) -> Column:
+    """What becomes a value as a struct: one column that is one, or several."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    if shape.value is None:
-        if "value" in df.columns:
-            return _bytes(df, F.col("value"), "value")
-        return _bytes(df, [name for name in df.columns if name not in ("key", "headers")], "value")
-    return _bytes(df, shape.value, "value")
+    columns = _value_columns(df, shape)
+    if isinstance(columns, list | tuple):
+        parts = [_named(df, name, "value") for name in columns]
+        if not parts:
+            raise PipelineError("value: no column is named")
+        return F.struct(*parts)
+    column = _named(df, columns, "value")
+    kind = df.select(column.alias("c")).schema["c"].dataType
+    if kind.typeName() != "struct":
+        raise PipelineError(
+            f"value: a column of type {kind.simpleString()} has no fields to be encoded; name the columns, value=[...]"
+        )
+    return column
+
+
+def _plain_value(df: DataFrame, shape: RecordShape) -> Column:
+    return _bytes(df, _value_columns(df, shape), "value")
+
+
+def _value_columns(df: DataFrame, shape: RecordShape) -> str | Column | Sequence[str]:
+    if shape.value is not None:
+        return shape.value
+    return "value" if "value" in df.columns else [name for name in df.columns if name not in ("key", "headers")]
 
 
 def headers_column(df: DataFrame, shape: RecordShape) -> Column | None:
@@ -115,10 +144,11 @@ def keyed_partition(key: Column, partitioner: str, partitions: int) -> Column:
 
 
 def _spread(df: DataFrame, shape: RecordShape, partitions: int) -> Column:
-    """The partition of a row without a key."""
+    """The partition of a row without a key. Not from an encoded value: a batch that runs again may find a newer schema
+    in its registry, and its rows must go where they went."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    return F.pmod(F.xxhash64(value_column(df, shape)), F.lit(partitions)).cast("int")
+    return F.pmod(F.xxhash64(_plain_value(df, shape)), F.lit(partitions)).cast("int")
 
 
 def _hasher(partitioner: str, partitions: int) -> Callable[[Any], Any]:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.broker import librdkafka_options
 from tidelog.pipelines.dead_letters import SENDER
+from tidelog.pipelines.protobuf_format import DECODER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _NARROW = frozenset({"Project", "Filter", "SubqueryAlias", "View", "EventTimeWatermark", "CollectMetrics"})
 """Steps that give a task the rows of one task, in their order; the last one counts them as they pass."""
+_OWN = frozenset({SENDER, DECODER})
+"""Python functions of ours that may run in a task that writes: they take no more time than their rows need."""
 _SPLITTING = ("minPartitions", "maxRecordsPerPartition")
 """Options of the connector that give the records of one source partition to several tasks."""
 
@@ -48,7 +51,7 @@ def source_scan(df: DataFrame) -> SourceScan | None:
         expressions = node.expressions()
         if any(expressions.apply(index).containsPattern(subquery) for index in range(expressions.size())):
             return None
-        if any(name != SENDER for name in _python_calls(expressions, python_call)):
+        if any(name not in _OWN for name in _python_calls(expressions, python_call)):
             return None
         node = node.children().head()
     if not node.getClass().getName().endswith(".StreamingRelationV2") or node.sourceName() != "kafka":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines import delta_commit, iceberg_commit, parquet_commit
-from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.checkpoint import files_in
 from tidelog.pipelines.column_types import check_types
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.triggers import trigger_arguments
@@ -161,7 +161,7 @@ def _columns(spark: SparkSession, path: str, name: str) -> StructType | None:
     if name == "parquet":
         return parquet_commit.known_columns(spark, path)
     if name == "delta":
-        return read_table(spark, path, format=name).schema if Files(spark, path).names("_delta_log") else None
+        return read_table(spark, path, format=name).schema if files_in(spark, path).names("_delta_log") else None
     table = iceberg_commit.table_name(spark, path)
     return spark.table(table).schema if spark.catalog.tableExists(table) else None
 
@@ -208,7 +208,7 @@ def _sink_id(df: DataFrame, path: str, checkpoint: str | None) -> str:
     """Stays with the checkpoint; a batch without one is a sink of its own."""
     if checkpoint is None:
         return f"{parquet_commit.SINK_PREFIX}{uuid.uuid4()}"
-    files = Files(df.sparkSession, checkpoint)
+    files = files_in(df.sparkSession, checkpoint)
     content = files.read_json(STATE_FILE)
     if content is None:
         if files.progress().planned >= 0:

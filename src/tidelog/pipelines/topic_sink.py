@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines import sink_state
@@ -23,7 +23,8 @@ from tidelog.pipelines.broker import (
     librdkafka_options,
     partition_counts,
 )
-from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.checkpoint import files_in
+from tidelog.pipelines.encoders import ValueFormat, value_encoder
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.record_columns import (
     PARTITION,
@@ -35,6 +36,7 @@ from tidelog.pipelines.record_columns import (
     partition_column,
     timestamp_column,
     value_column,
+    value_struct,
 )
 from tidelog.pipelines.source_lanes import source_scan, task_lanes
 from tidelog.pipelines.triggers import trigger_arguments
@@ -66,7 +68,7 @@ class TopicWrite:
 
 @dataclass(frozen=True, kw_only=True)
 class TopicBatch:
-    """Writes one batch exactly once; the function that `foreachBatch` calls."""
+    """Writes one batch exactly once."""
 
     state: sink_state.SinkState
     shape: RecordShape
@@ -96,6 +98,10 @@ class TopicBatch:
             rows=sum(result["rows"] for result in results if not result["skipped"]),
             rows_skipped=sum(result["rows"] for result in results if result["skipped"]),
         )
+
+    def write(self, df: DataFrame, batch: int) -> None:
+        """What `foreachBatch` calls, which takes no result."""
+        self(df, batch)
 
     def _source_lanes(self, df: DataFrame, batch: int) -> tuple[str, ...]:
         lanes = task_lanes(df)
@@ -133,6 +139,10 @@ def write_topic(
     bootstrap: str,
     key: str | Column | Sequence[str] | None = None,
     value: str | Column | Sequence[str] | None = None,
+    value_format: str = "json",
+    schema: str | None = None,
+    message: str | None = None,
+    registry: str | None = None,
     headers: str | Column | Mapping[str, str] | None = None,
     timestamp: str | Column | None = None,
     partition: str | Column | None = None,
@@ -149,11 +159,15 @@ def write_topic(
 
     `key` and `value` are a column (text and bytes as they are, everything else as JSON) or a list of columns (one
     JSON object); by default the columns `key` and `value` if there are such, else no key and the whole row as one
-    JSON object. A null value is a tombstone. `headers` is an array of key and value (default: the column `headers` if
-    there is one) or fixed texts. `partition` names the target partition, else the `partitioner` does (murmur2, fnv1a,
-    crc32: the one the topic's other producers use); rows without a key are spread by their value. Rows of a target
-    partition are written in the order of `order_by` (default: `topic`, `partition`, `offset` if the frame has them); a
-    stream that only selects from topics keeps the order of every source partition without being told.
+    JSON object. A null value is a tombstone. With another `value_format` that object, or a struct column, is written
+    as avro or protobuf (by the `schema`: an Avro schema as JSON text, or the path of a Protobuf descriptor file with
+    the `message` name) or as registry-avro or registry-protobuf: framed for the schema `registry` with the id of that
+    schema, which is registered under `<topic>-value`; without one the newest there counts.
+
+    `headers` is an array of key and value (default: the column `headers` if there is one) or fixed texts. `partition`
+    names the target partition, else the `partitioner` does (murmur2, fnv1a, crc32: the one the topic's other producers
+    use); rows without a key are spread by their value. Rows of a target partition are in the order of `order_by`
+    (default: `topic`, `partition`, `offset` if there are such); a stream that only selects keeps that of its source.
 
     delivery="exactly-once" needs a `checkpoint` for a stream; a batch with one can be run again after a crash and
     writes only what is missing. "at-least-once" is the connector's plain sink. `trigger`: None (as fast as possible),
@@ -161,25 +175,21 @@ def write_topic(
     or update and complete for aggregations without a watermark. `options` are librdkafka settings (exactly-once) or
     the connector's (at-least-once).
     """
-    if delivery not in DELIVERIES:
-        raise PipelineError(f"delivery={delivery!r}: use 'exactly-once' or 'at-least-once'")
-    if partitioner not in PARTITIONERS:
-        raise PipelineError(f"partitioner={partitioner!r}: use {', '.join(PARTITIONERS)}")
+    _check_choices(delivery, partitioner)
+    wanted = ValueFormat(name=value_format, schema=schema, message=message, registry=registry)
     shape = RecordShape(
         key=key, value=value, headers=headers, timestamp=timestamp, partition=partition, order_by=order_by
     )
+    shape = _with_encoding(shape, df, topic, wanted)
     arguments = trigger_arguments(trigger)
     if df.isStreaming and checkpoint is None:
         raise PipelineError(f"a stream into topic {topic} needs checkpoint=, a directory that outlives the query")
     if delivery == "at-least-once":
-        partitions = partition_counts(bootstrap, [topic], librdkafka_options(options))[topic]
-        plain = _plain_records(df, shape, partitioner, partitions)
-        connector = {"kafka.bootstrap.servers": bootstrap, "topic": topic, **connector_options(options)}
-        if not df.isStreaming:
-            plain.write.format("kafka").options(**connector).save()
-            return TopicWrite(topic=topic, rows=None)
-        writer = plain.writeStream.format("kafka").options(**connector)
-        return _start(writer, name, checkpoint, output_mode, arguments)
+        writer = _plain_writer(df, shape, topic, bootstrap, partitioner, options)
+        if df.isStreaming:
+            return _start(writer, name, checkpoint, output_mode, arguments)
+        writer.save()
+        return TopicWrite(topic=topic, rows=None)
     if "continuous" in arguments:
         raise PipelineError("a continuous trigger has no batches to count: use delivery='at-least-once' or an interval")
     writer_batch = TopicBatch(
@@ -191,11 +201,23 @@ def write_topic(
     writer_batch._records(df, sink_state.Layout(from_batch=0, partitions=1, lanes=1))
     if not df.isStreaming:
         return writer_batch(df, 0)
+    return _start(df.writeStream.foreachBatch(writer_batch.write), name, checkpoint, output_mode, arguments)
 
-    def write_batch(batch_df: DataFrame, batch: int) -> None:
-        writer_batch(batch_df, batch)
 
-    return _start(df.writeStream.foreachBatch(write_batch), name, checkpoint, output_mode, arguments)
+def _check_choices(delivery: str, partitioner: str) -> None:
+    if delivery not in DELIVERIES:
+        raise PipelineError(f"delivery={delivery!r}: use 'exactly-once' or 'at-least-once'")
+    if partitioner not in PARTITIONERS:
+        raise PipelineError(f"partitioner={partitioner!r}: use {', '.join(PARTITIONERS)}")
+
+
+def _with_encoding(shape: RecordShape, df: DataFrame, topic: str, wanted: ValueFormat) -> RecordShape:
+    """The shape with the encoder of its values, where it takes one."""
+    wanted.check()
+    if wanted.name == "json":
+        return shape
+    columns = df.select(value_struct(df, shape).alias("value")).schema["value"].dataType
+    return replace(shape, encode=value_encoder(df.sparkSession, wanted, topic, columns))
 
 
 def producer_settings(bootstrap: str, options: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -249,7 +271,7 @@ def _prepare(
     lanes, by_source = _lanes(spark, partitions), _by_source(df, shape, partitions)
     if checkpoint is None:
         return sink_state.new_state(topic, partitioner, partitions, lanes)
-    files = Files(spark, checkpoint)
+    files = files_in(spark, checkpoint)
     where = f"{checkpoint}/{sink_state.FILE}"
     content, progress = files.read_json(sink_state.FILE), files.progress()
     if content is None:
@@ -287,6 +309,21 @@ def _by_source(df: DataFrame, shape: RecordShape, partitions: int) -> bool:
     lanes = sum(partition_counts(scan.bootstrap, scan.topics, scan.client).values())
     few = SOURCE_LANES_PER_CORE_MAX * df.sparkSession.sparkContext.defaultParallelism
     return lanes <= few and lanes * partitions <= SOURCE_MARKERS_MAX
+
+
+def _plain_writer(
+    df: DataFrame,
+    shape: RecordShape,
+    topic: str,
+    bootstrap: str,
+    partitioner: str,
+    options: Mapping[str, str] | None,
+) -> Any:
+    """Spark's own sink, of a batch or a stream."""
+    partitions = partition_counts(bootstrap, [topic], librdkafka_options(options))[topic]
+    plain = _plain_records(df, shape, partitioner, partitions)
+    connector = {"kafka.bootstrap.servers": bootstrap, "topic": topic, **connector_options(options)}
+    return (plain.writeStream if df.isStreaming else plain.write).format("kafka").options(**connector)
 
 
 def _plain_records(df: DataFrame, shape: RecordShape, partitioner: str, partitions: int) -> DataFrame:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines import formats
+from tidelog.pipelines import formats, protobuf_format
 from tidelog.pipelines.broker import connector_options, ensure_topic, librdkafka_options, partition_counts
 from tidelog.pipelines.dead_letters import divert
 from tidelog.pipelines.errors import PipelineError
@@ -62,10 +62,11 @@ def read_topic(
 ) -> DataFrame:
     """The records of one topic or several, parsed.
 
-    `value` names a format: bytes, text, json, csv, avro, protobuf, registry-avro; `key` is text or bytes. `schema` is
-    DDL text or a StructType (json, csv), an Avro schema as JSON text (avro; for registry-avro the schema to read as,
-    by default the newest), or the path of a descriptor file (protobuf, with the `message` name); without one JSON is
-    inferred from a sample of the topic, and printed to standard error. `registry` is the URL of a schema registry.
+    `value` names a format: bytes, text, json, csv, avro, protobuf, registry-avro, registry-protobuf; `key` is text or
+    bytes. `schema` is DDL text or a StructType (json, csv), an Avro schema as JSON text, or the path of a Protobuf
+    descriptor file with the `message` name; without one JSON is inferred from a sample of the topic, and printed to
+    standard error. `registry` is the URL of a schema registry; there `schema` is what to read as, by default the newest
+    version, and `message` by default the first one in it.
 
     A record that cannot be parsed goes to `dead_letter_topic` (default `<topic>.dead-letters`, made if it is not
     there) or, with on_bad="fail", stops the query with its topic, partition and offset; on_bad="skip" leaves it out,
@@ -146,7 +147,7 @@ def _parse(df: DataFrame, key: str, encoding: _Encoding, topics: Sequence[str]) 
     """The frame with parsed key and value, and with the raw bytes and the reason beside them if anything can be bad."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    values = _decode(F.col("value"), encoding, topics)
+    values = _decode(df.sparkSession, F.col("value"), encoding, topics)
     # A text key that is not UTF-8 is rare and cheap to look at twice, so keys need no step of their own.
     keys, key_reason = F.col("key"), None
     if key == "text":
@@ -160,10 +161,12 @@ def _parse(df: DataFrame, key: str, encoding: _Encoding, topics: Sequence[str]) 
     if not reasons:
         return staged.select(*columns), False
     raw = [F.col("key").alias(f"{_RAW}key"), F.col("value").alias(f"{_RAW}value")]
-    return staged.select(*columns, *raw, F.coalesce(*reasons).alias(_REASON)), True
+    # Not deterministic for Spark, which would otherwise put a filter on it below the parser and parse everything twice.
+    reason = F.when(F.spark_partition_id() >= 0, F.coalesce(*reasons))
+    return staged.select(*columns, *raw, reason.alias(_REASON)), True
 
 
-def _decode(data: Column, encoding: _Encoding, topics: Sequence[str]) -> Decoded:
+def _decode(spark: SparkSession, data: Column, encoding: _Encoding, topics: Sequence[str]) -> Decoded:
     name, schema = encoding.format, encoding.schema
     if name == "bytes":
         return formats.decode_bytes(data)
@@ -172,18 +175,32 @@ def _decode(data: Column, encoding: _Encoding, topics: Sequence[str]) -> Decoded
     if name in ("json", "csv"):
         fields = formats.struct_schema(_required(schema, name), name)
         return formats.decode_json(data, fields) if name == "json" else formats.decode_csv(data, fields)
-    if name == "registry-avro":
-        if encoding.registry is None or len(topics) != 1:
-            raise PipelineError("value='registry-avro' needs registry=URL and a single topic")
-        subject = f"{topics[0]}-value"
-        writers = subject_schemas(encoding.registry, subject)
-        reader = writers[max(writers)] if schema is None else _text(schema, name)
-        return formats.decode_registry_avro(data, writers, reader, subject)
+    if name in ("registry-avro", "registry-protobuf"):
+        return _decode_registered(data, encoding, topics)
     if name == "protobuf":
         if encoding.message is None:
             raise PipelineError("value='protobuf' needs message=, the name of the message in the descriptor file")
-        return formats.decode_protobuf(data, _text(schema, name), encoding.message)
+        described = protobuf_format.read_descriptor(_text(schema, name))
+        return protobuf_format.decode_protobuf(spark, data, described, encoding.message)
     return formats.decode_avro(data, _text(schema, name))
+
+
+def _decode_registered(data: Column, encoding: _Encoding, topics: Sequence[str]) -> Decoded:
+    name, schema = encoding.format, encoding.schema
+    if encoding.registry is None or len(topics) != 1:
+        raise PipelineError(f"value={name!r} needs registry=URL and a single topic")
+    subject = f"{topics[0]}-value"
+    if name == "registry-avro":
+        writers = subject_schemas(encoding.registry, subject)
+        reader = writers[max(writers)] if schema is None else _text(schema, name)
+        return formats.decode_registry_avro(data, writers, reader, subject)
+    from tidelog.pipelines.protobuf_registry import known_messages
+
+    known = known_messages(encoding.registry, subject)
+    described, message = known.described, encoding.message or known.first
+    if schema is not None:
+        described = protobuf_format.read_descriptor(_text(schema, name))
+    return protobuf_format.decode_framed_protobuf(data, described, message, known.writers, subject)
 
 
 def _required(schema: Any, name: str) -> Any:

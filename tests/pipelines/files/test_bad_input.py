@@ -193,6 +193,27 @@ def test_a_changed_pipeline_is_refused_before_data_is_touched(bench: Bench, writ
     assert [row[0] for row in bench.rows] == [12.0]
 
 
+def test_a_schema_that_changed_is_refused_by_the_table_and_named(bench: Bench, write_file: WriteFile) -> None:
+    topic = bench.topic(partitions=1)
+    text = CONSOLE.format(topic=topic, extra="").replace("eyes: {from: good, console: true, rows: 1000}", "{sink}")
+    text = text.replace("{sink}", "lake: {from: good, table: ./lake}")
+    bench.put(topic, {"id": 1, "amount": 5.0})
+    assert bench.run(write_file(text))[0].state == "done", bench.lines
+    bench.put(topic, {"id": 2, "amount": "five"})
+    path = write_file(text.replace("amount DOUBLE", "amount STRING"))
+    (status,) = bench.run(path)
+    assert (status.state, status.restarts) == ("failed", 0)
+    assert status.error.startswith(f"{path} line 13: sink lake: column amount of ")
+    assert "is double, not string; cast it, give it another name, or write another table" in status.error
+    # Nothing was touched: with the cast the same checkpoint goes on, and the record is there.
+    cast = text.replace("amount DOUBLE", "amount STRING").replace(
+        "value.amount", "length(value.amount) + 0.5D AS amount"
+    )
+    assert bench.run(write_file(cast))[0].state == "done", bench.lines
+    rows = bench.spark.read.parquet(str(path.parent / "lake")).select("id", "amount").collect()
+    assert sorted(tuple(row) for row in rows) == [(1, 5.0), (2, 4.5)]
+
+
 def test_dead_letters_outlive_the_sink_that_sent_them(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
     topic, letters = bench.topic(partitions=1), f"letters-{bench.topic()}"
     bench.put(topic, {"id": 1, "amount": 1.0})

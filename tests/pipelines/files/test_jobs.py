@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.pipelines.files.bench import Bench
 
+from tidelog.pipelines import read_table, write_table
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.jobs.archive import Archive, archive_pipeline
 from tidelog.pipelines.jobs.audit import audit
@@ -43,9 +44,9 @@ class Waits(threading.Event):
         return False
 
 
-def archive(bench: Bench, path: Path, *topics: str) -> int:
+def archive(bench: Bench, path: Path, *topics: str, table_format: str = "parquet") -> int:
     run = PipelineRun(
-        archive_pipeline(Archive(topics=topics, path=str(path))),
+        archive_pipeline(Archive(topics=topics, path=str(path), format=table_format)),
         bootstrap=bench.bootstrap,
         report=bench.lines.append,
         show_rows=lambda *_: None,
@@ -61,6 +62,12 @@ def contents(records: list[Any]) -> dict[bytes | None, list[Any]]:
     for record in records:
         found.setdefault(record.key(), []).append((record.value(), record.headers(), record.timestamp()[1]))
     return found
+
+
+def live_files(bench: Bench, table: Path, table_format: str) -> int:
+    """How many files the newest state of a table is in."""
+    name = "_file" if table_format == "iceberg" else "_metadata.file_path"
+    return int(read_table(bench.spark, str(table), format=table_format).select(name).distinct().count())
 
 
 def test_archive_audit_replay_and_compact(bench: Bench, tmp_path: Path) -> None:
@@ -109,6 +116,36 @@ def test_archive_audit_replay_and_compact(bench: Bench, tmp_path: Path) -> None:
     assert replayed == keyed
 
 
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_the_same_on_tables_with_a_log_of_their_own(bench: Bench, tmp_path: Path, table_format: str) -> None:
+    topic, target, table = bench.topic(partitions=2), bench.topic("target", partitions=1), tmp_path / "archive"
+    fill(bench, topic, range(30))
+    assert archive(bench, table, topic, table_format=table_format) == 30
+    fill(bench, topic, range(30, 50))
+    assert archive(bench, table, topic, table_format=table_format) == 20, "the archive did not resume where it was"
+    assert list(table.glob(f"**/topic={topic}/date=2026-11-16/*.parquet")), "not partitioned by topic and date"
+
+    files = live_files(bench, table, table_format)
+    assert files > 1
+    compacted = compact(bench.spark, str(table))
+    assert (compacted.format, compacted.files_removed, compacted.files_added) == (table_format, files, 1)
+    assert live_files(bench, table, table_format) == 1
+    assert compact(bench.spark, str(table)).files_removed == 0
+    same = audit(bench.spark, topic, str(table), bootstrap=bench.bootstrap)
+    assert (same.format, same.is_same) == (table_format, True)
+    assert sum(partition.table.rows for partition in same.partitions) == 50
+
+    done = replay(bench.spark, Replay(path=str(table), topic=target), bootstrap=bench.bootstrap)
+    assert (done.rows, done.complete) == (50, True)
+    keyed, replayed = contents(bench.records(topic, 2)), contents(bench.records(target))
+    assert sorted(map(repr, keyed.pop(None))) == sorted(map(repr, replayed.pop(None)))
+    assert replayed == keyed
+    # A table that was compacted is still one that the archive goes on with.
+    fill(bench, topic, range(50, 55))
+    assert archive(bench, table, topic, table_format=table_format) == 5
+    assert read_table(bench.spark, str(table), format=table_format).count() == 55
+
+
 def test_an_archive_may_get_more_topics_and_forgets_mistakes(bench: Bench, tmp_path: Path) -> None:
     table, first, second = tmp_path / "archive", bench.topic("first", partitions=1), bench.topic("second", partitions=1)
     fill(bench, first, range(5))
@@ -126,7 +163,8 @@ def test_an_archive_may_get_more_topics_and_forgets_mistakes(bench: Bench, tmp_p
         assert audit(bench.spark, topic, str(table), bootstrap=bench.bootstrap).is_same
 
 
-def test_an_audit_lists_what_differs(bench: Bench, tmp_path: Path) -> None:
+@pytest.mark.parametrize("table_format", ["parquet", "delta", "iceberg"])
+def test_an_audit_lists_what_differs(bench: Bench, tmp_path: Path, table_format: str) -> None:
     topic, table = bench.topic(partitions=1), tmp_path / "archive"
     fill(bench, topic, range(20))
     archive(bench, table, topic)
@@ -137,7 +175,7 @@ def test_an_audit_lists_what_differs(bench: Bench, tmp_path: Path) -> None:
     changed = rows.where("offset <> 3").selectExpr("key", other, *rest, "offset", "timestamp")
     again = changed.where("offset = 8")
     ahead = changed.where("offset = 7").selectExpr("key", "value", *rest, "77L AS offset", "timestamp")
-    changed.union(again).union(ahead).coalesce(1).write.parquet(str(damaged))
+    write_table(changed.union(again).union(ahead).coalesce(1), str(damaged), format=table_format)
     found = audit(bench.spark, topic, str(damaged), bootstrap=bench.bootstrap)
     assert not found.is_same
     assert [(difference.offset, difference.what) for difference in found.differences] == [

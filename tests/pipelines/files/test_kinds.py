@@ -6,7 +6,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("pyspark")
 from tests.pipelines.files.bench import Bench, nothing
+from tests.pipelines.messages import ORDER, described, message_class, order_file, write_descriptor
+from tests.pipelines.schema_registries import register, small_registry
 
 WriteFile = Callable[[str], Path]
 
@@ -180,3 +185,34 @@ def test_passes_over_a_table_into_files_and_to_the_console(bench: Bench, write_f
         assert bench.run(path)[1].state == "done", bench.lines
         rows = bench.spark.read.json(str(tmp_path / "kept")).collect()
         assert sorted(row.id for row in rows) == sorted(list(range(45)) * passes)
+
+
+def test_a_topic_in_avro_and_one_in_protobuf(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
+    """From a file: JSON in, Protobuf out and in again, then Avro with the id of its schema."""
+    write_descriptor(tmp_path / "orders.desc", order_file())
+    source, middle, target = bench.topic(partitions=1), bench.topic("middle", partitions=1), bench.topic(partitions=1)
+    bench.put(source, {"id": 1, "state": "PAID"}, {"id": 2, "state": "NEW"})
+    with small_registry() as registry:
+        text = f"""\
+        sources:
+          orders: {{topic: {source}, schema: "id BIGINT, state STRING"}}
+          messages: {{topic: {middle}, value: protobuf, schema: orders.desc, message: {ORDER}}}
+        steps:
+          flat: {{sql: "SELECT key, value.* FROM orders"}}
+          paid: {{sql: "SELECT value.id FROM messages WHERE value.state = 'PAID'"}}
+        sinks:
+          proto: {{from: flat, topic: {middle}, format: protobuf, schema: orders.desc, message: {ORDER}}}
+          avro: {{from: paid, topic: {target}, format: registry-avro, registry: "{registry}"}}
+        """
+        for _ in range(2):
+            assert [status.state for status in bench.run(write_file(text))] == ["done", "done"], bench.lines
+        identity = register(registry, f"{target}-value", "{}") - 1
+        # Columns that the message has not are told with the line of their sink, before a record is written.
+        wrong = write_file(text.replace("value.* FROM orders", "value.id AS number FROM orders"))
+        proto, _ = bench.run(wrong)
+        assert proto.state == "failed"
+        assert proto.error.startswith(f"{wrong} line 8: sink proto: the Protobuf message {ORDER} has no field number;")
+    kind = message_class(described(order_file()), ORDER)
+    assert [kind.FromString(record.value()).id for record in bench.records(middle)] == [1, 2]
+    # A nullable long is a union in Avro: its first branch, then 1 as a zigzag.
+    assert [record.value() for record in bench.records(target)] == [b"\x00" + identity.to_bytes(4, "big") + b"\x00\x02"]

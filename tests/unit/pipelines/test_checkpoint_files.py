@@ -1,4 +1,4 @@
-"""Small files beside a checkpoint on this machine; those on other file systems are with the tests of sinks."""
+"""Small files beside a checkpoint on this machine; tests/pipelines has those that Hadoop reaches."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.checkpoint import Files, LocalFiles
+from tidelog.pipelines.checkpoint import files_in as choose_files
 from tidelog.pipelines.errors import PipelineError
 
 
 def files_in(directory: Path | str) -> Files:
     """Of a session that has no JVM to ask."""
-    return Files(cast(Any, object()), str(directory))
+    found = choose_files(cast(Any, object()), str(directory))
+    assert isinstance(found, LocalFiles)
+    return found
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:

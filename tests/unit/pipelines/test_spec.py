@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.pipelines.formats import PROTOBUF_PACKAGE
+from tidelog.pipelines.protobuf_format import PROTOBUF_PACKAGE
 from tidelog.pipelines.run.queries import packages_needed
 from tidelog.pipelines.spec.document import SpecError
 from tidelog.pipelines.spec.model import (
@@ -189,8 +189,27 @@ sinks:
     source = pipeline.sources["orders"]
     assert isinstance(source, TopicSource)
     assert source.schema == str(tmp_path / "protos" / "orders.desc")
-    assert packages_needed(pipeline) == (PROTOBUF_PACKAGE,)
-    assert packages_needed(read(tmp_path, GOOD)) == ()
+    # Spark's own functions for it are not needed, and fetched when the file asks for them.
+    assert packages_needed(pipeline) == ()
+    asked = read(tmp_path, f"{text}\nspark: {{packages: '{PROTOBUF_PACKAGE}, a:b:1'}}")
+    assert packages_needed(asked) == (PROTOBUF_PACKAGE, "a:b:1")
+
+
+def test_what_a_topic_is_written_as(tmp_path: Path) -> None:
+    text = """
+sources:
+  orders: {topic: orders, value: registry-protobuf, registry: "http://r:8081", message: shop.Order}
+sinks:
+  plain: {from: orders, topic: a}
+  proto: {from: orders, topic: b, format: protobuf, schema: protos/orders.desc, message: shop.Order}
+  framed: {from: orders, topic: c, format: registry-avro, registry: "http://r:8081"}
+"""
+    sinks = [sink for sink in read(tmp_path, text).sinks.values() if isinstance(sink, TopicSink)]
+    assert [(sink.format, sink.schema, sink.message, sink.registry) for sink in sinks] == [
+        ("json", "", "", ""),
+        ("protobuf", str(tmp_path / "protos" / "orders.desc"), "shop.Order", ""),
+        ("registry-avro", "", "", "http://r:8081"),
+    ]
 
 
 def test_variables_come_from_the_environment(tmp_path: Path) -> None:
@@ -306,6 +325,15 @@ def test_variables_come_from_the_environment(tmp_path: Path) -> None:
             ],
         ),
         (
+            "    topic: scored\n",
+            "    topic: scored\n    format: protobuf\n    registry: http://r\n",
+            [
+                "line 46: sink out needs `schema:` (an Avro schema, or a Protobuf descriptor file) to write protobuf",
+                "line 46: sink out needs `message:` (the type of the values in the descriptor file) to write protobuf",
+                "line 49: sink out writes protobuf; `registry:` is for `format: registry-avro` and registry-protobuf",
+            ],
+        ),
+        (
             "restart: {attempts: 3,",
             "restart: {attempt: 3,",
             [
@@ -316,7 +344,7 @@ def test_variables_come_from_the_environment(tmp_path: Path) -> None:
             "  master: local[2]\n",
             "  mister: local[2]\n",
             [
-                "line 8: spark takes `master` and settings that begin with `spark.`, not mister",
+                "line 8: spark takes `master`, `packages` and settings that begin with `spark.`, not mister",
             ],
         ),
         (

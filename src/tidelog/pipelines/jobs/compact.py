@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.checkpoint import Files, files_in
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.jobs.archive import OWN_DIRECTORY
 from tidelog.pipelines.jobs.table_formats import table_format
@@ -71,7 +71,7 @@ def _compact_iceberg(spark: SparkSession, path: str, target_bytes: int) -> tuple
 
 
 def _compact_parquet(spark: SparkSession, path: str, target_bytes: int) -> tuple[int, int]:
-    files = Files(spark, path)
+    files = files_in(spark, path)
     unfinished = files.read_json(MANIFEST)
     if unfinished is not None:
         _carry_out(files, unfinished)
@@ -123,7 +123,7 @@ def _rewrite(spark: SparkSession, path: str, folder: str, names: Sequence[str], 
     stem = uuid.uuid4().hex[:12]
     staging = f"{HOME}/{stem}"
     frame.write.parquet(f"{base}/{staging}")
-    written = [name for name in Files(spark, path).names(staging) if name.endswith(".parquet")]
+    written = [name for name in files_in(spark, path).names(staging) if name.endswith(".parquet")]
     prefix = f"{folder}/" if folder else ""
     return [
         [f"{staging}/{name}", f"{prefix}part-compacted-{stem}-{number:05d}.parquet"]

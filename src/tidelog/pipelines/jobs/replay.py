@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines.checkpoint import Files
+from tidelog.pipelines.checkpoint import Files, files_in
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.jobs.archive import own_directory
 from tidelog.pipelines.jobs.table_formats import table_format
@@ -81,7 +81,7 @@ def replay(
     ended = stop or threading.Event()
     frame = _select(spark, request)
     home = request.checkpoint or own_directory(request.path, f"replay/{request.topic}")
-    files = Files(spark, home)
+    files = files_in(spark, home)
     state, resumed = _pin(files, frame, request)
     bounds: Bounds = state["bounds"]
     total = sum(rows for _, _, rows in bounds.values())

@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tidelog.pipelines.checkpoint import Files
-from tidelog.pipelines.formats import PROTOBUF_PACKAGE
+from tidelog.pipelines.checkpoint import files_in
 from tidelog.pipelines.spec.model import (
     ConsoleSink,
     FilesSink,
@@ -19,7 +18,6 @@ from tidelog.pipelines.spec.model import (
     Sink,
     TableSink,
     TopicSink,
-    TopicSource,
     Trigger,
 )
 
@@ -118,7 +116,7 @@ def start_query(
 
     def write_once() -> int | None:
         # A pass that was interrupted is taken up under its number; the next whole pass gets a number of its own.
-        files = Files(frame.sparkSession, checkpoint)
+        files = files_in(frame.sparkSession, checkpoint)
         number = int((files.read_json(PASSES) or {"done": 0})["done"])
         rows = _write_batch(frame, sink, pipeline, bootstrap, f"{checkpoint}/pass-{number}", show_rows)
         files.write(PASSES, json.dumps({"done": number + 1}))
@@ -201,6 +199,10 @@ def _write_topic(
         bootstrap=bootstrap,
         key=_columns(sink.key),
         value=_columns(sink.value),
+        value_format=sink.format,
+        schema=sink.schema or None,
+        message=sink.message or None,
+        registry=sink.registry or None,
         headers=sink.headers or None,
         timestamp=sink.timestamp or None,
         order_by=sink.order_by or None,
@@ -263,10 +265,8 @@ def _spark_trigger(trigger: Trigger) -> dict[str, Any]:
 
 
 def packages_needed(pipeline: Pipeline) -> tuple[str, ...]:
-    """Jars beside the pinned ones."""
-    sources = pipeline.sources.values()
-    reads_protobuf = any(isinstance(source, TopicSource) and source.value == "protobuf" for source in sources)
-    return (PROTOBUF_PACKAGE,) if reads_protobuf else ()
+    """Jars beside the pinned ones, as the file names them."""
+    return tuple(name.strip() for name in pipeline.spark.get("packages", "").split(",") if name.strip())
 
 
 def tables_needed(pipeline: Pipeline) -> tuple[str, ...]:

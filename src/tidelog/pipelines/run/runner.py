@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.broker import ensure_topic, partition_counts
-from tidelog.pipelines.checkpoint import Files, Positions
+from tidelog.pipelines.checkpoint import Positions, files_in
 from tidelog.pipelines.errors import PipelineError, Unreachable
 from tidelog.pipelines.run.explain import explain_query_failure, is_reachable, place_of
 from tidelog.pipelines.run.frames import FrameBuilder
@@ -102,7 +102,7 @@ class PipelineRun:
 
     def _choose_senders(self, spark: SparkSession) -> dict[str, str]:
         def position_of(sink: str) -> Positions:
-            return Files(spark, f"{self._pipeline.checkpoint}/{sink}").positions()
+            return files_in(spark, f"{self._pipeline.checkpoint}/{sink}").positions()
 
         kept = (self._files.read_fingerprint() or {}).get("senders", {})
         senders, notes = choose_senders(self._pipeline, kept, position_of)
@@ -208,7 +208,7 @@ def open_session(pipeline: Pipeline, master: str | None) -> SparkSession:
     """The session a pipeline asks for: `master` wins over the file, the file over the environment."""
     from tidelog.pipelines.session import session
 
-    config = {name: value for name, value in pipeline.spark.items() if name != "master"}
+    config = {name: value for name, value in pipeline.spark.items() if name.startswith("spark.")}
     return session(
         master or pipeline.spark.get("master"),
         app=f"tidelog {pipeline.name}",

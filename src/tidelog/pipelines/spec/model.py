@@ -51,7 +51,8 @@ class Relation:
 class TopicSource(Relation):
     topics: tuple[str, ...]
     value: str = "json"
-    """How the bytes of a value become columns: json, text, bytes, csv, avro, registry-avro or protobuf."""
+    """How the bytes of a value become columns: json, text, bytes, csv, avro, protobuf, registry-avro or
+    registry-protobuf."""
     key: str = "text"
     schema: str = ""
     """DDL, an Avro schema, or the path of a Protobuf descriptor, as the format needs it."""
@@ -139,7 +140,13 @@ class TopicSink(Output):
     key: tuple[str, ...] = ()
     """A column, several as one JSON object, or none for records without a key."""
     value: tuple[str, ...] = ()
-    """A column, several as one JSON object, or none for the whole row as JSON."""
+    """A column, several as one object, or none for the whole row."""
+    format: str = "json"
+    """What objects are written as: json, avro, protobuf, registry-avro or registry-protobuf."""
+    schema: str = ""
+    """An Avro schema, or the path of a Protobuf descriptor, as the format needs it."""
+    message: str = ""
+    registry: str = ""
     headers: str = ""
     timestamp: str = ""
     order_by: tuple[str, ...] = ()
@@ -202,7 +209,7 @@ class Pipeline:
     client: Mapping[str, str] = field(default_factory=dict)
     """Settings of Kafka clients, such as `security.protocol`."""
     spark: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the session: `master` and any `spark.*`."""
+    """Settings of the session: `master`, `packages` (Maven coordinates) and any `spark.*`."""
     restart: Restart = Restart()
 
     @property

@@ -119,8 +119,9 @@ def read_trigger(section: Section, default: Trigger) -> Trigger:
 def _read_spark(root: Section) -> dict[str, str]:
     given = root.pairs("spark")
     for name in given:
-        if name != "master" and not name.startswith("spark."):
-            root.complain("spark", f"spark takes `master` and settings that begin with `spark.`, not {name}")
+        if name not in ("master", "packages") and not name.startswith("spark."):
+            text = f"spark takes `master`, `packages` and settings that begin with `spark.`, not {name}"
+            root.complain("spark", text)
     return given
 
 

@@ -21,6 +21,7 @@ from tidelog.pipelines.spec.sources import (
     check_topic_name,
     read_kind,
     resolve_path,
+    resolve_schema,
     resolve_table,
 )
 
@@ -28,6 +29,7 @@ KINDS = ("topic", "table", "files", "console")
 MODES = ("append", "update", "complete")
 PARTITIONERS = ("murmur2", "fnv1a", "crc32")
 DELIVERIES = ("exactly-once", "at-least-once")
+VALUE_FORMATS = ("json", "avro", "protobuf", "registry-avro", "registry-protobuf")
 
 
 class OutputKeys(TypedDict):
@@ -65,6 +67,7 @@ def _read_kind(section: Section, kind: str, output: OutputKeys, directory: Path)
             topic=topic,
             key=_columns(section, "key"),
             value=_columns(section, "value"),
+            **_read_value_format(section, directory),
             headers=section.word("headers"),
             timestamp=section.word("timestamp"),
             order_by=_columns(section, "order-by"),
@@ -85,6 +88,44 @@ def _read_kind(section: Section, kind: str, output: OutputKeys, directory: Path)
         )
     section.boolean("console", True)
     return ConsoleSink(**output, rows_max=section.integer("rows", 20, minimum=1))
+
+
+class ValueKeys(TypedDict):
+    format: str
+    schema: str
+    message: str
+    registry: str
+
+
+_NEEDS = {
+    "avro": ("schema",),
+    "protobuf": ("schema", "message"),
+    "registry-avro": ("registry",),
+    "registry-protobuf": ("registry",),
+}
+_WHAT = {
+    "schema": "an Avro schema, or a Protobuf descriptor file",
+    "message": "the type of the values in the descriptor file",
+    "registry": "the URL of the schema registry",
+}
+
+
+def _read_value_format(section: Section, directory: Path) -> ValueKeys:
+    name = section.choice("format", VALUE_FORMATS, "json")
+    needs = _NEEDS.get(name, ())
+    for key in needs:
+        if not section.has(key):
+            section.document.complain(section.line, f"{section.name} needs `{key}:` ({_WHAT[key]}) to write {name}")
+    if section.has("registry") and not name.startswith("registry-"):
+        text = f"{section.name} writes {name}; `registry:` is for `format: registry-avro` and registry-protobuf"
+        section.complain("registry", text)
+    schema = section.text("schema")
+    return ValueKeys(
+        format=name,
+        schema=resolve_schema(directory, name, schema.value.strip() if schema else ""),
+        message=section.word("message"),
+        registry=section.word("registry"),
+    )
 
 
 def _columns(section: Section, key: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from tidelog.pipelines.spec.model import (
 from tidelog.pipelines.spec.suggestions import did_you_mean
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-VALUE_FORMATS = ("json", "text", "bytes", "csv", "avro", "registry-avro", "protobuf")
+VALUE_FORMATS = ("json", "text", "bytes", "csv", "avro", "protobuf", "registry-avro", "registry-protobuf")
 KEY_FORMATS = ("text", "bytes")
 TABLE_FORMATS = ("parquet", "delta", "iceberg")
 FILE_FORMATS = ("json", "csv", "parquet", "text", "orc", "avro")
@@ -141,7 +141,7 @@ def _read_topic(section: Section, relation: RelationKeys, directory: Path) -> To
         topics=topics,
         value=value,
         key=section.choice("key", KEY_FORMATS, "text"),
-        schema=resolve_path(directory, schema_text) if value == "protobuf" else schema_text,
+        schema=resolve_schema(directory, value, schema_text),
         schema_line=schema.first_line if schema else 0,
         message=section.word("message"),
         registry=section.word("registry"),
@@ -163,6 +163,7 @@ _NEEDS = {
     "csv": ("schema", "id BIGINT, name STRING, ..."),
     "protobuf": ("message", "the type of the values in the descriptor file that `schema:` names"),
     "registry-avro": ("registry", "the URL of the schema registry"),
+    "registry-protobuf": ("registry", "the URL of the schema registry"),
 }
 
 
@@ -170,8 +171,14 @@ def _check_format(section: Section, source: TopicSource) -> None:
     key, what = _NEEDS.get(source.value, ("", ""))
     if key and not section.has(key):
         section.document.complain(section.line, f"{section.name} needs `{key}:` ({what}) to read {source.value}")
-    if source.registry and source.value != "registry-avro":
-        section.complain("registry", f"{section.name} reads {source.value}; `registry:` is for `value: registry-avro`")
+    if source.registry and not source.value.startswith("registry-"):
+        text = f"{section.name} reads {source.value}; `registry:` is for `value: registry-avro` and registry-protobuf"
+        section.complain("registry", text)
+
+
+def resolve_schema(directory: Path, format_name: str, text: str) -> str:
+    """The schema of a format: Protobuf's is a file, all others stand where they are."""
+    return resolve_path(directory, text) if format_name in ("protobuf", "registry-protobuf") else text
 
 
 def _read_start(section: Section) -> str | dict[int, int]:

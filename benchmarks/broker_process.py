@@ -64,6 +64,14 @@ def end_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def process_cpu_seconds(pid: int) -> float:
+    """User and system time of the whole process since it started, ended threads included.
+
+    Read from the process's own clock, which counts nanoseconds; /proc counts ticks of 10 ms.
+    """
+    return time.clock_gettime(~pid << 3 | _CPU_TIME_OF_PROCESS)
+
+
 @dataclass(slots=True, kw_only=True)
 class BrokerProcess:
     """A running broker. As a context manager it is stopped at the end, by force if need be."""
@@ -92,11 +100,7 @@ class BrokerProcess:
         return self.output.read_text(errors="replace") if self.output.exists() else ""
 
     def cpu_seconds(self) -> float:
-        """User and system time of the whole process since it started, ended threads included.
-
-        Read from the process's own clock, which counts nanoseconds; /proc counts ticks of 10 ms.
-        """
-        return time.clock_gettime(~self.pid << 3 | _CPU_TIME_OF_PROCESS)
+        return process_cpu_seconds(self.pid)
 
     def rss_bytes(self) -> int:
         return self._status_kib("VmRSS") * 1024

@@ -10,7 +10,9 @@ import argparse
 import json
 import struct
 import sys
+import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ RECORDS_PER_CALL = 10_000
 LOCAL_QUEUE_RECORDS = 300_000
 """How far the producer may run ahead of the broker, so that its own memory does not become the benchmark."""
 WINDOW_REQUESTS = 64
+AFTER_KILL_S = 1.0
 
 
 def percentile(sorted_values: list[float], share: float) -> float:
@@ -104,31 +107,45 @@ def one_at_a_time(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def gap(args: argparse.Namespace) -> dict[str, Any]:
-    """Records every few milliseconds for so many seconds: the longest time without an acknowledgement. Prints a line
-    when the first ones are acknowledged."""
+    """Records every few milliseconds while a broker is killed: the longest time without an acknowledgement. Prints a
+    line when the first ones are acknowledged, and is sent a line when the broker is dead; ends when a record that was
+    written a while later is acknowledged, or after so many seconds."""
     from confluent_kafka import Producer
 
     settings = {"linger.ms": 0, "enable.idempotence": True, "retry.backoff.ms": 20, "retry.backoff.max.ms": 100}
     producer = Producer({"bootstrap.servers": args.bootstrap, "acks": args.acks, "log_level": 0, **settings})
     acknowledged_s = [time.monotonic()]
-    longest_s = 0.0
+    longest_s = last_asked_s = 0.0
+    killed_s: list[float] = []
 
-    def delivered(error: Any, message: Any) -> None:
-        nonlocal longest_s
+    def delivered(asked_s: float, error: Any, message: Any) -> None:
+        nonlocal longest_s, last_asked_s
         assert error is None, error
         now_s = time.monotonic()
         longest_s = max(longest_s, now_s - acknowledged_s[0])
         acknowledged_s[0] = now_s
+        last_asked_s = asked_s
 
-    for number in range(50):
-        producer.produce(args.topic, b"%d" % number, partition=0, on_delivery=delivered)
+    def produce() -> None:
+        producer.produce(args.topic, b"x", partition=0, on_delivery=partial(delivered, time.monotonic()))
+
+    for _ in range(50):
+        produce()
     assert producer.flush(60) == 0
     longest_s = 0.0
+    acknowledged_s[0] = time.monotonic()
+
+    def wait_for_kill() -> None:
+        if sys.stdin.readline():
+            killed_s.append(time.monotonic())
+
+    threading.Thread(target=wait_for_kill, daemon=True).start()
     print("ready", flush=True)
     end_s = time.monotonic() + args.seconds
-    while time.monotonic() < end_s:
-        producer.produce(args.topic, b"x", partition=0, on_delivery=delivered)
+    while time.monotonic() < end_s and not (killed_s and last_asked_s > killed_s[0] + AFTER_KILL_S):
+        produce()
         producer.poll(0.005)
+    assert killed_s, "nobody was killed"
     assert producer.flush(60) == 0
     return {"gap_s": longest_s}
 

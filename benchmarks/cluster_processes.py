@@ -6,7 +6,8 @@ import base64
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -14,6 +15,11 @@ from benchmarks import apache_kafka
 from benchmarks.broker_process import BrokerFailure, BrokerProcess, free_port, port_answers, wait_until
 from benchmarks.tidelog_node import spawn_tidelog
 from benchmarks.wire import Connection, ConnectionLost
+from tidelog.protocol.generated.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
 from tidelog.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 
 NODES = 3
@@ -27,12 +33,17 @@ SETTINGS = {
 }
 
 
+Spawn = Callable[[], BrokerProcess]
+"""Starts a node on what its directory holds, without waiting for anything."""
+
+
 class ClusterProcesses:
     """As a context manager it is stopped at the end."""
 
-    def __init__(self, kind: str, nodes: dict[int, BrokerProcess]) -> None:
+    def __init__(self, kind: str, spawn: dict[int, Spawn]) -> None:
         self.kind = kind
-        self.nodes = nodes
+        self._spawn = spawn
+        self.nodes = {node_id: start() for node_id, start in spawn.items()}
 
     @property
     def bootstrap(self) -> str:
@@ -72,6 +83,31 @@ class ClusterProcesses:
         partition = answer.partitions[0]
         return partition.leader_id, len(partition.isr_nodes)
 
+    def controller(self) -> int:
+        """Node id of the quorum's leader, as soon as there is one that all agree on."""
+        found: list[int] = []
+
+        def is_known() -> bool:
+            found[:] = [self._quorum_leader(node.port) for node in self.alive.values()]
+            return len(set(found)) == 1 and found[0] >= 0
+
+        wait_until(is_known, "the quorum has a leader", START_TIMEOUT_S, 0.1)
+        return found[0]
+
+    @staticmethod
+    def _quorum_leader(port: int) -> int:
+        """As one node knows it; what Metadata calls the controller is any broker with Kafka."""
+        partitions = [DescribeQuorumRequestPartitionData(partition_index=0)]
+        topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=partitions)
+        with Connection(port) as connection:
+            answer = connection.call(DescribeQuorumRequest(topics=[topic]), 1)
+        return -1 if answer.error_code else int(answer.topics[0].partitions[0].leader_id)
+
+    def start_again(self, node_id: int) -> None:
+        """A node that was killed; returns when all know it."""
+        self.nodes[node_id] = self._spawn[node_id]()
+        wait_until(lambda: self.live_brokers() == NODES, f"node {node_id} is back", START_TIMEOUT_S, 0.1)
+
     def __enter__(self) -> Self:
         return self
 
@@ -87,8 +123,8 @@ class ClusterProcesses:
 
 def start_cluster(kind: str, directory: Path) -> ClusterProcesses:
     """Starts three nodes and returns when each of them knows all."""
-    start = _spawn_kafka if kind == "kafka" else _spawn_tidelog
-    cluster = ClusterProcesses(kind, start(directory))
+    prepare = _prepare_kafka if kind == "kafka" else _prepare_tidelog
+    cluster = ClusterProcesses(kind, prepare(directory))
     try:
         wait_until(
             lambda: len(cluster.alive) < NODES or all(port_answers(node.port) for node in cluster.nodes.values()),
@@ -106,11 +142,12 @@ def start_cluster(kind: str, directory: Path) -> ClusterProcesses:
     return cluster
 
 
-def _spawn_tidelog(directory: Path) -> dict[int, BrokerProcess]:
+def _prepare_tidelog(directory: Path) -> dict[int, Spawn]:
     ports = {node_id: free_port() for node_id in range(1, NODES + 1)}
     voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in ports.items())
     return {
-        node_id: spawn_tidelog(
+        node_id: partial(
+            spawn_tidelog,
             directory / f"{node_id}",
             port,
             settings={**SETTINGS, "node.id": str(node_id), "controller.quorum.voters": voters},
@@ -119,11 +156,11 @@ def _spawn_tidelog(directory: Path) -> dict[int, BrokerProcess]:
     }
 
 
-def _spawn_kafka(directory: Path) -> dict[int, BrokerProcess]:
+def _prepare_kafka(directory: Path) -> dict[int, Spawn]:
     ports = {node_id: (free_port(), free_port()) for node_id in range(1, NODES + 1)}
     voters = ",".join(f"{node_id}@127.0.0.1:{controller}" for node_id, (_, controller) in ports.items())
     cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
-    nodes = {}
+    spawn: dict[int, Spawn] = {}
     for node_id, (port, controller) in ports.items():
         place = directory / f"{node_id}"
         (place / "logs").mkdir(parents=True)
@@ -135,8 +172,8 @@ def _spawn_kafka(directory: Path) -> dict[int, BrokerProcess]:
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
         }
         _format_kafka(place, settings, cluster_id)
-        nodes[node_id] = apache_kafka.spawn_kafka(place, port, heap_flags=HEAP_FLAGS)
-    return nodes
+        spawn[node_id] = partial(apache_kafka.spawn_kafka, place, port, heap_flags=HEAP_FLAGS)
+    return spawn
 
 
 def _format_kafka(place: Path, settings: Mapping[str, str], cluster_id: str) -> None:

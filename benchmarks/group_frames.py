@@ -13,15 +13,8 @@ from typing import NamedTuple
 
 from tidelog.protocol.generated.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from tidelog.protocol.headers import encode_request_header
-from tidelog.protocol.wire import (
-    append_compact_bytes,
-    append_compact_count,
-    append_compact_string,
-    decode_long_size,
-    read_compact_bytes,
-    read_compact_string,
-    read_nullable_compact_string,
-)
+from tidelog.protocol.hot_wire import read_bytes, read_nullable_string, read_string
+from tidelog.protocol.wire import append_compact_bytes, append_compact_count, append_compact_string, decode_long_size
 
 JOIN, SYNC, CONSUMER_HEARTBEAT = (11, 9), (14, 5), (68, 1)
 """Api key and version."""
@@ -78,15 +71,15 @@ def read_joined(frame: bytes) -> Joined:
     error_code, generation = _JOINED.unpack_from(frame, BODY)
     at = BODY + _JOINED.size
     for _ in ("protocol type", "protocol"):
-        _, at = read_nullable_compact_string(frame, at)
-    _, at = read_compact_string(frame, at)
-    member_id, at = read_compact_string(frame, at + 1)
+        _, at = read_nullable_string(frame, at)
+    _, at = read_string(frame, at)
+    member_id, at = read_string(frame, at + 1)
     count, at = decode_long_size(frame, at)
     members = []
     for _ in range(count - 1):
-        member, at = read_compact_string(frame, at)
-        _, at = read_nullable_compact_string(frame, at)
-        _, at = read_compact_bytes(frame, at)
+        member, at = read_string(frame, at)
+        _, at = read_nullable_string(frame, at)
+        _, at = read_bytes(frame, at)
         at += 1
         members.append(member)
     return Joined(error_code, generation, member_id, members)
@@ -120,8 +113,8 @@ def read_synced(frame: bytes) -> tuple[int, bytes]:
     error_code: int = _ERROR.unpack_from(frame, BODY)[0]
     at = BODY + _ERROR.size
     for _ in ("protocol type", "protocol"):
-        _, at = read_nullable_compact_string(frame, at)
-    return error_code, read_compact_bytes(frame, at)[0]
+        _, at = read_nullable_string(frame, at)
+    return error_code, read_bytes(frame, at)[0]
 
 
 def report_frame(group: str, member_id: str, epoch: int, owned: bytes | None) -> bytes:
@@ -146,7 +139,7 @@ def read_beat(frame: bytes) -> Beat:
     error_code: int = _ERROR.unpack_from(frame, BODY)[0]
     at = BODY + _ERROR.size
     for _ in ("error message", "member id"):
-        _, at = read_nullable_compact_string(frame, at)
+        _, at = read_nullable_string(frame, at)
     epoch, has_assignment = _EPOCH.unpack_from(frame, at)
     # An assignment ends as the message does: with no tags.
     assignment = bytes(frame[at + _EPOCH.size : -2]) if has_assignment == 1 else None

@@ -188,7 +188,7 @@ LOAD_CASES = (
     LoadCase("produce-100-16k", java_case("produce-100-16k", 100, 2_000_000)),
     LoadCase("produce-1k-16k", java_case("produce-1k-16k", 1000, 300_000)),
     LoadCase("produce-idempotent", java_case("produce-idempotent", 100, 2_000_000, True)),
-    LoadCase("batches-100-1m", librdkafka_case(100, 2_000_000, "100", passes=2)),
+    LoadCase("batches-100-1m", librdkafka_case(100, 2_000_000, "100", passes=5)),
     LoadCase("batches-1k-1m", librdkafka_case(1000, 400_000, "1k", passes=5)),
     LoadCase("one-at-a-time", latency_case("one-at-a-time", 20_000)),
     LoadCase("bare-socket", latency_case("bare-socket", 20_000)),

@@ -23,11 +23,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from pyspark.errors import StreamingQueryException
 
 from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
+from benchmarks.broker_process import wait_until
 from benchmarks.figures import Figure
 from benchmarks.pipelines.cases import (
     GROWTH,
@@ -60,6 +61,9 @@ SIDES = (PLAIN, Side("plain on Tidelog", "tidelog", run_plain), OURS)
 TARGETS = {"parquet": 1.0, "delta": 1.0, "topic": 0.7}
 """Where to, and the least that Tidelog's rows per second may be of the plain connector's."""
 
+ATTEMPTS_MAX = 3
+"""Of one run."""
+
 _numbers = itertools.count()
 
 
@@ -72,8 +76,16 @@ def say(text: str) -> None:
 
 
 def make_topic(bootstrap: str, name: str, partitions: int) -> str:
+    """A topic whose partitions can all be written. A broker may show leaders a second or two before that, and what a
+    producer makes of it is not what is measured here."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
+
+    def is_writable() -> bool:
+        asked = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
+        return all(future.exception(timeout=30) is None for future in admin.list_offsets(asked).values())
+
+    wait_until(is_writable, f"every partition of {name} answers", 120, interval_s=0.1)
     return name
 
 
@@ -118,6 +130,13 @@ def choose_cases(targets: list[str], growth: bool) -> list[Case]:
     return cases
 
 
+def reason_of(error: Exception) -> str:
+    """The deepest cause that Java names, else the first line."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines)[-1 if causes else 0].strip()[:200]
+
+
 class WrongCount(Exception):
     """A run lost or doubled rows: how fast it was does not matter."""
 
@@ -131,6 +150,7 @@ class Bench:
         self.spark, self.bootstraps, self.directory = spark, bootstraps, directory
         self.share, self.cases = share, cases
         self.rates: dict[str, dict[str, list[float]]] = {}
+        self.failures: list[str] = []
 
     def shape(self, shape: Shape) -> Shape:
         return shape._replace(records=int(shape.records * self.share))
@@ -139,25 +159,34 @@ class Bench:
         """The first round is not kept: it is the JVM's to compile in."""
         for number in range(rounds + 1):
             for side in case.sides if number % 2 else case.sides[::-1]:
-                bootstrap = self.bootstraps[side.broker]
-                place = self.directory / f"run-{next(_numbers)}"
-                sink = ""
-                if case.target == "topic":
-                    sink = make_topic(bootstrap, f"sink-{next(_numbers)}", case.shape.partitions)
-                run = Run(self.spark, bootstrap, f"source-{case.shape.name}", place, sink)
-                records = self.shape(case.shape).records
-                try:
-                    rate = timed(side.action, run, case.target, records)
-                except (StreamingQueryException, TimeoutError) as error:
-                    # Of whichever side: the other figures are not lost for it.
-                    say(f"  {case.name:28} {side.name:16} failed: {str(error).partition(chr(10))[0][:200]}")
+                rate = self.measure_once(case, side)
+                if rate is None:
                     continue
-                if (written := count_rows(run, case.target)) != records:
-                    raise WrongCount(f"{case.name}, {side.name}: {written:,} rows were written of {records:,}")
                 say(f"  {case.name:28} {side.name:16} {rate:12,.0f} rows/s{'' if number else '  (warm-up)'}")
                 if number:
                     self.rates.setdefault(case.name, {}).setdefault(side.name, []).append(rate)
-                shutil.rmtree(place)
+
+    def measure_once(self, case: Case, side: Side) -> float | None:
+        """Rows per second of one run. One that fails, of whichever side, is repeated and told in the results; None if
+        it fails every time: the other figures are not lost for it."""
+        bootstrap, records = self.bootstraps[side.broker], self.shape(case.shape).records
+        for _ in range(ATTEMPTS_MAX):
+            place = self.directory / f"run-{next(_numbers)}"
+            sink = ""
+            if case.target == "topic":
+                sink = make_topic(bootstrap, f"sink-{next(_numbers)}", case.shape.partitions)
+            run = Run(self.spark, bootstrap, f"source-{case.shape.name}", place, sink)
+            try:
+                rate = timed(side.action, run, case.target, records)
+            except (StreamingQueryException, TimeoutError) as error:
+                self.failures.append(f"{case.name}, {side.name}: {reason_of(error)}")
+                say(f"  {case.name:28} {side.name:16} failed: {reason_of(error)}")
+                continue
+            if (written := count_rows(run, case.target)) != records:
+                raise WrongCount(f"{case.name}, {side.name}: {written:,} rows were written of {records:,}")
+            shutil.rmtree(place)
+            return rate
+        return None
 
     def table(self) -> str:
         head = " | ".join(f"{side.name}, rows/s" for side in SIDES)
@@ -184,6 +213,8 @@ class Bench:
 
     def keep(self, directory: Path, options: Mapping[str, str]) -> Path:
         machine = {**describe_machine(), "spark": f"{self.spark.version}, local[2]", **options}
+        if self.failures:
+            machine["runs that failed and were repeated"] = "; ".join(self.failures)
         machine |= {"records": f"{self.share:.0%} of {', '.join(map(describe, (*SHAPES, *GROWTH)))}"}
         stem = directory / f"{time.strftime('%Y-%m-%d')}-{machine['cores']}c-pipelines"
         stem.with_suffix(".json").write_text(json.dumps({"machine": machine, "rates": self.rates}, indent=1) + "\n")

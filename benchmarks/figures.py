@@ -61,6 +61,8 @@ FIGURES = (
     Figure("consume-100.rate", "consume 100 B (librdkafka): throughput", "records/s", at_least=1),
     Figure("consume-1k.cpu_us", "consume 1 KB (librdkafka): broker CPU", "us/record", at_most=0.7),
     Figure("consume-1k.rate", "consume 1 KB (librdkafka): throughput", "records/s", at_least=1),
+    Figure("consume-java.cpu_us", "consume 100 B, 16 KB batches (Java): broker CPU", "us/record", at_most=0.7),
+    Figure("consume-java.rate", "consume 100 B, 16 KB batches (Java): throughput", "records/s", at_least=1),
     Figure("one-at-a-time.p50_ms", "one record at a time, acks=1: p50", "ms", at_most=0.5),
     Figure("one-at-a-time.p99_ms", "one record at a time, acks=1: p99", "ms", at_most=1),
     Figure("one-at-a-time.cpu_us", "one record at a time, acks=1: broker CPU", "us/record", at_most=0.5),

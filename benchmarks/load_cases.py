@@ -21,6 +21,7 @@ from tidelog.protocol.generated.list_offsets import ListOffsetsPartition, ListOf
 SETTLE_S = 0.3
 """A broker may finish work after its last answer; it counts."""
 TIMEOUT_S = 240.0
+CONSUMED_WITH_JAVA = 5_000_000
 
 _numbers = itertools.count()
 Figures = dict[str, float]
@@ -88,27 +89,58 @@ class CpuMeter:
         return (self._broker.cpu_seconds() - self._before) / records * 1e6
 
 
+def run_java_tool(broker: BrokerProcess, name: str, *arguments: str) -> str:
+    """Standard output of one of Kafka's tools."""
+    command = tool_command(
+        f"org.apache.kafka.tools.{name}", "--bootstrap-server", broker.bootstrap, *arguments, heap="512M"
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{name} against {broker.kind} failed: {done.stdout[-500:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
 def java_producer(broker: BrokerProcess, *, size: int, records: int, idempotent: bool = False) -> Figures:
     """Kafka's ProducerPerformance with its batches of 16 KB."""
     topic = create_topic(broker)
-    acks = ("acks=all", "enable.idempotence=true") if idempotent else ("acks=1", "enable.idempotence=false")
-    command = tool_command(
-        "org.apache.kafka.tools.ProducerPerformance",
-        *("--bootstrap-server", broker.bootstrap, "--topic", topic, "--num-records", str(records)),
-        *("--record-size", str(size), "--throughput", "-1", "--command-property", "batch.size=16384", *acks),
-        heap="512M",
-    )
     meter = CpuMeter(broker)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    rate = _produce_with_java(broker, topic, size, records, idempotent)
     cpu_us = meter.per_record_us(records)
-    rates = re.findall(r"records sent, ([\d.]+) records/sec", done.stdout)
-    if done.returncode != 0 or not rates:
-        raise RuntimeError(
-            f"ProducerPerformance against {broker.kind} failed: {done.stdout[-500:]}{done.stderr[-2000:]}"
-        )
     check_count(broker, topic, records)
     delete_topic(broker, topic)
-    return {"cpu_us": cpu_us, "rate": float(rates[-1])}
+    return {"cpu_us": cpu_us, "rate": rate}
+
+
+def _produce_with_java(broker: BrokerProcess, topic: str, size: int, records: int, idempotent: bool) -> float:
+    """Records a second."""
+    acks = ("acks=all", "enable.idempotence=true") if idempotent else ("acks=1", "enable.idempotence=false")
+    output = run_java_tool(
+        broker,
+        "ProducerPerformance",
+        *("--topic", topic, "--num-records", str(records), "--record-size", str(size), "--throughput", "-1"),
+        *("--command-property", "batch.size=16384", *acks),
+    )
+    return float(re.findall(r"records sent, ([\d.]+) records/sec", output)[-1])
+
+
+def java_consumer(broker: BrokerProcess, share: float) -> Figures:
+    """Kafka's ConsumerPerformance reads batches of 16 KB; its rate is that of fetching, without joining a group."""
+    records = int(CONSUMED_WITH_JAVA * share)
+    topic = create_topic(broker)
+    _produce_with_java(broker, topic, 100, records, False)
+    meter = CpuMeter(broker)
+    output = run_java_tool(
+        broker,
+        "ConsumerPerformance",
+        *("--topic", topic, "--num-records", str(records), "--timeout", "60000"),
+    )
+    cpu_us = meter.per_record_us(records)
+    names, figures = (re.split(r", *", line) for line in output.splitlines() if ", " in line)
+    found = dict(zip(names, figures, strict=True))
+    received = int(found["data.consumed.in.nMsg"])
+    assert received == records, f"{broker.kind} gave {received} of {records} records"
+    delete_topic(broker, topic)
+    return {"consume-java.cpu_us": cpu_us, "consume-java.rate": float(found["fetch.nMsg.sec"])}
 
 
 def produce_and_consume(broker: BrokerProcess, *, size: int, records: int, passes: int) -> tuple[Figures, Figures]:
@@ -190,6 +222,7 @@ LOAD_CASES = (
     LoadCase("produce-idempotent", java_case("produce-idempotent", 100, 2_000_000, True)),
     LoadCase("batches-100-1m", librdkafka_case(100, 2_000_000, "100", passes=5)),
     LoadCase("batches-1k-1m", librdkafka_case(1000, 400_000, "1k", passes=5)),
+    LoadCase("consume-java", java_consumer),
     LoadCase("one-at-a-time", latency_case("one-at-a-time", 20_000)),
     LoadCase("bare-socket", latency_case("bare-socket", 20_000)),
     LoadCase("end-to-end", end_to_end),

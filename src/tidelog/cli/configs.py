@@ -120,8 +120,8 @@ def run_list(args: argparse.Namespace) -> int:
     if args.json:
         print_json([{"kind": kind, "resource": name, **config._asdict()} for kind, name, config in changed])
     elif changed:
-        rows = [[kind, name, *_row(config)] for kind, name, config in changed]
-        print_table(["kind", "name", "setting", "value", "source", "default"], rows)
+        rows = [[kind, name, config.name, _shown(config), config.default] for kind, name, config in changed]
+        print_table(["kind", "name", "setting", "value", "default"], rows)
     else:
         note("nothing was changed: all settings are those of the defaults and of the brokers' files")
     return 0
@@ -149,7 +149,7 @@ def run_describe(args: argparse.Namespace) -> int:
         raise CommandError(unknown_topic(args.name))
     if args.kind == "broker":
         _check_broker(args.name, metadata.brokers)
-    configs = describe_resource(admin, args.kind, args.name)
+    configs = _describe_shared(args) if _is_shared(args) else describe_resource(admin, args.kind, args.name)
     if args.changed:
         configs = [config for config in configs if config.is_changed]
     if args.patterns:
@@ -158,6 +158,8 @@ def run_describe(args: argparse.Namespace) -> int:
         print_json({"kind": args.kind, "resource": args.name, "configs": [config._asdict() for config in configs]})
     elif configs:
         print_table(["setting", "value", "source", "default"], [_row(config) for config in configs])
+    elif _is_shared(args):
+        note("nothing is set for all brokers; `tidelog configs set broker default NAME=VALUE` does it")
     else:
         note(f"{args.kind} {args.name}: no such settings; all are default")
     return 0
@@ -165,8 +167,7 @@ def run_describe(args: argparse.Namespace) -> int:
 
 def run_set(args: argparse.Namespace) -> int:
     changes = parse_pairs(args.pairs, "configs set")
-    admin = connect_admin(args)
-    alter_configs(admin, args.kind, args.name, changes, ())
+    _alter(args, connect_admin(args), changes, ())
     return _report(args, changes, [])
 
 
@@ -175,8 +176,40 @@ def run_unset(args: argparse.Namespace) -> int:
     if wrong is not None:
         raise UsageError(f"configs unset takes names only, got {wrong!r}")
     admin = connect_admin(args)
-    alter_configs(admin, args.kind, args.name, {}, args.names)
+    name = str(min(cluster_metadata(admin, args).brokers)) if _is_shared(args) else args.name
+    check_names(admin, args.kind, name, args.names)
+    _alter(args, admin, {}, args.names)
     return _report(args, {}, args.names)
+
+
+def _is_shared(args: argparse.Namespace) -> bool:
+    return bool(args.kind == "broker" and args.name == ALL_BROKERS)
+
+
+def _describe_shared(args: argparse.Namespace) -> list[ConfigValue]:
+    from tidelog.cli.shared_configs import describe_shared
+
+    return sorted(
+        ConfigValue(each.name, each.value, "DYNAMIC_DEFAULT_BROKER_CONFIG", None, each.read_only, each.is_sensitive)
+        for each in describe_shared(args)
+    )
+
+
+def _alter(args: argparse.Namespace, admin: AdminClient, changes: Mapping[str, str], deleted: Iterable[str]) -> None:
+    if _is_shared(args):
+        from tidelog.cli.shared_configs import alter_shared
+
+        alter_shared(args, changes, deleted)
+    else:
+        alter_configs(admin, args.kind, args.name, changes, deleted)
+
+
+def check_names(admin: AdminClient, kind: str, name: str, settings: Iterable[str]) -> None:
+    """Brokers take back what was never set without a word, a misspelt name too."""
+    known = {config.name for config in describe_resource(admin, kind, name)}
+    for setting in settings:
+        if setting not in known:
+            raise CommandError(f"no setting of {kind}s is called {setting}; `tidelog config` explains all")
 
 
 def _report(args: argparse.Namespace, changes: Mapping[str, str], deleted: list[str]) -> int:
@@ -214,8 +247,6 @@ def alter_configs(admin: AdminClient, kind: str, name: str, changes: Mapping[str
 def _resource(kind: str, name: str) -> Any:
     from confluent_kafka.admin import ConfigResource
 
-    if kind == "broker" and name == ALL_BROKERS:
-        name = ""
     types = {
         "topic": ConfigResource.Type.TOPIC,
         "broker": ConfigResource.Type.BROKER,
@@ -231,7 +262,7 @@ def _config_value(entry: Any) -> ConfigValue:
     default = entry.value if source == ConfigSource.DEFAULT_CONFIG else None
     for synonym in entry.synonyms.values():
         if ConfigSource(synonym.source) == ConfigSource.DEFAULT_CONFIG:
-            default = synonym.value
+            default = _in_unit_of(entry.name, synonym)
     return ConfigValue(
         name=entry.name,
         value=entry.value,
@@ -240,6 +271,15 @@ def _config_value(entry: Any) -> ConfigValue:
         read_only=entry.is_read_only,
         sensitive=entry.is_sensitive,
     )
+
+
+def _in_unit_of(name: str, synonym: Any) -> str | None:
+    """The value of a synonym, which may be in hours (log.retention.hours) where the setting is in milliseconds."""
+    unit_ms = {"hours": 3_600_000, "minutes": 60_000}.get(synonym.name.rpartition(".")[2])
+    if not name.endswith(".ms") or unit_ms is None or not str(synonym.value).lstrip("-").isdigit():
+        return None if synonym.value is None else str(synonym.value)
+    number = int(synonym.value)
+    return str(number * unit_ms if number >= 0 else number)
 
 
 def _check_broker(name: str, brokers: Mapping[int, Any]) -> None:
@@ -257,6 +297,9 @@ def _choose(configs: list[ConfigValue], patterns: list[str]) -> list[ConfigValue
     return [config for config in configs if any(fnmatch.fnmatchcase(config.name, pattern) for pattern in patterns)]
 
 
+def _shown(config: ConfigValue) -> str | None:
+    return "(hidden)" if config.sensitive else config.value
+
+
 def _row(config: ConfigValue) -> list[str | None]:
-    value = "(hidden)" if config.sensitive else config.value
-    return [config.name, value, SOURCES.get(config.source, config.source), config.default]
+    return [config.name, _shown(config), SOURCES.get(config.source, config.source), config.default]

@@ -13,7 +13,9 @@ from tidelog.cli.output import print_json
 
 
 def confirm(question: str) -> bool:
-    """Asks on the terminal; anything but yes is no."""
+    """Asks on the terminal, where anything but yes is no; without one nobody can be asked, and a script means it."""
+    if not sys.stdin.isatty():
+        return True
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -27,9 +29,9 @@ def delete_named(
     delete: Callable[[list[str]], Mapping[str, Future[None]]],
 ) -> int:
     """Deletes things of one kind; what could be deleted is reported even when others could not."""
-    if not args.yes and sys.stdin.isatty() and not confirm(f"delete {', '.join(names)} with {loses}?"):
+    if not args.yes and names and not confirm(f"delete {', '.join(names)} with {loses}?"):
         raise CommandError("nothing deleted")
-    futures = delete(names)
+    futures = delete(names) if names else {}
     deleted, problems = [], []
     for name in names:
         try:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, TopicDescription
 
 INTERNAL_PREFIX = "__"
+NO_TOPICS = "no topics yet; make one with `tidelog topics create NAME`"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,7 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _finish(listing, run_list)
 
     describe = verbs.add_parser("describe", help="show partitions, offsets and changed settings")
-    describe.add_argument("names", nargs="+", metavar="NAME")
+    describe.add_argument("names", nargs="*", metavar="NAME", help=f"(default: all but those with {INTERNAL_PREFIX})")
     _finish(describe, run_describe)
 
     alter = verbs.add_parser("alter", help="add partitions, change settings")
@@ -63,6 +64,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     delete = verbs.add_parser("delete", help="remove topics and their records")
     delete.add_argument("names", nargs="+", metavar="NAME")
     delete.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    delete.add_argument("--if-exists", action="store_true", help="leave out topics that are not there")
     _finish(delete, run_delete)
 
 
@@ -124,17 +126,21 @@ def run_list(args: argparse.Namespace) -> int:
         rows = [[topic["name"], topic["partitions"], topic["replication_factor"]] for topic in topics]
         print_table(columns, rows)
     else:
-        note("no topics yet; make one with `tidelog topics create NAME`")
+        note(NO_TOPICS)
     return 0
 
 
 def run_describe(args: argparse.Namespace) -> int:
-    names = list(dict.fromkeys(args.names))
     admin = connect_admin(args)
+    names = list(dict.fromkeys(args.names))
+    if not names:
+        names = sorted(n for n in cluster_metadata(admin, args).topics if not n.startswith(INTERNAL_PREFIX))
     described = [_describe(admin, description) for description in _describe_topics(admin, names)]
     if args.json:
         print_json(described)
         return 0
+    if not described:
+        note(NO_TOPICS)
     for index, topic in enumerate(described):
         if index:
             print()
@@ -145,6 +151,8 @@ def run_describe(args: argparse.Namespace) -> int:
 def _describe_topics(admin: AdminClient, names: list[str]) -> list[TopicDescription]:
     from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
+    if not names:
+        return []
     futures = admin.describe_topics(TopicCollection(names), request_timeout=ANSWER_SECONDS_MAX)
     found = []
     for name in names:
@@ -241,8 +249,10 @@ def run_alter(args: argparse.Namespace) -> int:
     if args.partitions is None and not configs and not args.delete_config:
         raise UsageError("nothing to change: give --partitions, --config or --delete-config")
     admin = connect_admin(args)
-    from tidelog.cli.configs import alter_configs
+    from tidelog.cli.configs import alter_configs, check_names
 
+    if args.delete_config:
+        check_names(admin, "topic", args.name, args.delete_config)
     done: dict[str, Any] = {"name": args.name}
     if configs or args.delete_config:
         alter_configs(admin, "topic", args.name, configs, args.delete_config)
@@ -253,7 +263,7 @@ def run_alter(args: argparse.Namespace) -> int:
         # The plural of the stub: `new_total_count` is the whole count, not what is added.
         growth = NewPartitions(args.name, new_total_count=args.partitions)
         future = admin.create_partitions([growth], request_timeout=ANSWER_SECONDS_MAX)[args.name]
-        result_of(future, f"cannot change the partitions of topic {args.name}")
+        _check_changed(future, args.name, f"cannot change the partitions of topic {args.name}")
         done["partitions"] = args.partitions
     if args.json:
         print_json(done)
@@ -262,10 +272,23 @@ def run_alter(args: argparse.Namespace) -> int:
     return 0
 
 
+def _check_changed(future: Future[Any], topic: str, subject: str) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+
+    error = future.exception(timeout=ANSWER_SECONDS_MAX * 3)
+    if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        raise CommandError(unknown_topic(topic))
+    result_of(future, subject)
+
+
 def run_delete(args: argparse.Namespace) -> int:
     admin = connect_admin(args)
 
     def delete(names: list[str]) -> dict[str, Future[None]]:
         return admin.delete_topics(names, request_timeout=ANSWER_SECONDS_MAX)
 
-    return delete_named(args, list(dict.fromkeys(args.names)), "topic", "all records", delete)
+    names = list(dict.fromkeys(args.names))
+    if args.if_exists:
+        present = cluster_metadata(admin, args).topics
+        names = [name for name in names if name in present]
+    return delete_named(args, names, "topic", "all records", delete)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from tidelog.cli.bench_cases import (
 from tidelog.cli.clients import ANSWER_SECONDS_MAX, add_connection_arguments, connect_admin, result_of
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, format_bytes, format_count, note, print_json, print_table
+from tidelog.cli.signals import unwind_on_sigterm
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -63,6 +65,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     check_arguments(args)
+    unwind_on_sigterm()
     admin = connect_admin(args)
     topic = args.topic or f"{TOPIC_PREFIX}-{os.getpid()}-{int(time.time() * 1000) % 1_000_000}"
     if not args.topic:
@@ -72,6 +75,10 @@ def run(args: argparse.Namespace) -> int:
         for case in CASES:
             if case in (args.case or CASES):
                 results[case] = _RUN[case](args, topic)
+    except BaseException as error:
+        # What was cut short still holds its clients, and while they look for the topic a broker makes it again.
+        traceback.clear_frames(error.__traceback__)
+        raise
     finally:
         if not args.topic:
             _delete(admin, topic)

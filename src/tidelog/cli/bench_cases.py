@@ -6,7 +6,8 @@ import argparse
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.cli.clients import connect_consumer, connect_producer, describe_error, partition_ids
 from tidelog.cli.errors import CommandError
@@ -15,8 +16,12 @@ from tidelog.cli.output import Progress, percentile
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer
 
+T = TypeVar("T")
+
 SETTLE_SECONDS_MAX = 60.0
 """Without any progress for so long a measurement is given up."""
+
+TOPIC_SECONDS_MAX = 5.0
 
 SINGLE_SETTINGS = {"acks": "1", "linger.ms": 0, "socket.nagle.disable": True}
 """For latency: nothing waits to be sent together with something else, not in the client and not in the kernel."""
@@ -77,6 +82,25 @@ def make_value(size_bytes: int) -> bytes:
     return bytes(random.Random(size_bytes).choices(alphabet, k=size_bytes))
 
 
+def _await_topic(client: Producer | Consumer, args: argparse.Namespace, topic: str) -> list[int]:
+    """The topic's partitions."""
+    return _patiently(args, lambda: partition_ids(client, args, topic))
+
+
+def _patiently(args: argparse.Namespace, ask: Callable[[], T]) -> T:
+    """Asks about a topic; one that was just made comes to the other nodes of a cluster a moment later."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + (0 if args.topic else TOPIC_SECONDS_MAX)
+    while True:
+        try:
+            return ask()
+        except (CommandError, KafkaException):
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
+
+
 def measure_produce(args: argparse.Namespace, topic: str) -> Throughput:
     """Many records, as fast as the clients can; ends with the last acknowledgement."""
     settings = {
@@ -92,7 +116,7 @@ def measure_produce(args: argparse.Namespace, topic: str) -> Throughput:
     }
     producers = [connect_producer(args, settings) for _ in range(args.producers)]
     for producer in producers:
-        partition_ids(producer, args, topic)
+        _await_topic(producer, args, topic)
     shares = [
         args.records // args.producers + (index < args.records % args.producers) for index in range(args.producers)
     ]
@@ -105,11 +129,16 @@ def measure_produce(args: argparse.Namespace, topic: str) -> Throughput:
     threads = [threading.Thread(target=sender.run, daemon=True) for sender in senders]
     for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in threads):
-        threads[0].join(0.05) if threads[0].is_alive() else time.sleep(0.01)
-        progress.update(sum(sender.acknowledged for sender in senders))
+    try:
+        while any(thread.is_alive() for thread in threads):
+            threads[0].join(0.05) if threads[0].is_alive() else time.sleep(0.01)
+            progress.update(sum(sender.acknowledged for sender in senders))
+    finally:
+        progress.close()
+        for sender, thread in zip(senders, threads, strict=True):
+            sender.stop()
+            thread.join()
     seconds = max(sender.ended for sender in senders) - started
-    progress.close()
     failure = next((sender.failure for sender in senders if sender.failure), None)
     if failure is not None:
         raise CommandError(f"produce: {failure}")
@@ -135,6 +164,11 @@ class _Sender:
             self.failure = str(error)
         self.ended = time.perf_counter()
 
+    def stop(self) -> None:
+        """Calls off what has not ended."""
+        if not self.ended and self.failure is None:
+            self.failure = "interrupted"
+
     def _send(self) -> None:
         produce, poll = self._producer.produce, self._producer.poll
         topic, value, settle = self._topic, self._value, self._settle
@@ -145,6 +179,8 @@ class _Sender:
                     break
                 except BufferError:
                     poll(0.05)
+                    if self.failure is not None:
+                        return
             if number % POLL_EVERY == 0:
                 poll(0)
                 if self.failure is not None:
@@ -186,7 +222,7 @@ def measure_consume(args: argparse.Namespace, topic: str) -> Throughput:
     progress = Progress("consume:", args.records)
     count = size_bytes = 0
     try:
-        partitions = partition_ids(consumer, args, topic)
+        partitions = _await_topic(consumer, args, topic)
         started = time.perf_counter()
         heard_at = started
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
@@ -212,7 +248,7 @@ def measure_consume(args: argparse.Namespace, topic: str) -> Throughput:
 def measure_single(args: argparse.Namespace, topic: str) -> Latencies:
     """One record at a time with acks=1: from handing it over to its acknowledgement."""
     producer = connect_producer(args, SINGLE_SETTINGS)
-    partition_ids(producer, args, topic)
+    _await_topic(producer, args, topic)
     value = make_value(args.size)
     settled: list[KafkaError | None] = []
     latencies = []
@@ -241,15 +277,17 @@ def measure_end_to_end(args: argparse.Namespace, topic: str) -> Latencies:
     consumer = _bulk_consumer(args, **{"fetch.wait.max.ms": 100, "fetch.min.bytes": 1, "socket.nagle.disable": True})
     total = max(int(args.rate * args.seconds), 1)
     progress = Progress("end to end:", total)
+    ending = threading.Event()
+    writer: threading.Thread | None = None
     try:
-        partition_ids(producer, args, topic)
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+        _await_topic(producer, args, topic)
+        low, high = _patiently(args, lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10))
         # A probe proves that the reader is in place before anything is timed.
         consumer.assign([TopicPartition(topic, 0, max(high, low) if high >= 0 else OFFSET_END)])
         producer.produce(topic, b"probe", partition=0)
         producer.flush(10)
         _await_probe(consumer)
-        writer = threading.Thread(target=_write_steadily, args=(producer, topic, args, total), daemon=True)
+        writer = threading.Thread(target=_write_steadily, args=(producer, topic, args, total, ending), daemon=True)
         writer.start()
         latencies: list[float] = []
         heard_at = time.monotonic()
@@ -263,10 +301,12 @@ def measure_end_to_end(args: argparse.Namespace, topic: str) -> Latencies:
             heard_at = time.monotonic()
             latencies.append((now - int.from_bytes((message.value() or b"")[:TIMESTAMP_BYTES], "big")) / 1e9)
             progress.update(len(latencies))
-        writer.join()
         return Latencies(latencies)
     finally:
         progress.close()
+        ending.set()
+        if writer is not None:
+            writer.join()
         consumer.close()
 
 
@@ -279,13 +319,17 @@ def _await_probe(consumer: Consumer) -> None:
     raise CommandError("end to end: a first record did not arrive within 15 s")
 
 
-def _write_steadily(producer: Producer, topic: str, args: argparse.Namespace, total: int) -> None:
+def _write_steadily(
+    producer: Producer, topic: str, args: argparse.Namespace, total: int, ending: threading.Event
+) -> None:
     padding = make_value(max(args.size - TIMESTAMP_BYTES, 0))
     started = time.perf_counter()
     for number in range(total):
         ahead = started + number / args.rate - time.perf_counter()
         if ahead > 0:
             time.sleep(ahead)
+        if ending.is_set():
+            return
         producer.produce(topic, time.perf_counter_ns().to_bytes(TIMESTAMP_BYTES, "big") + padding, partition=0)
         producer.poll(0)
     producer.flush(10)

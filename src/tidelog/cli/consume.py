@@ -49,7 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="read records of a topic",
         description="Reads a topic to its end (or for ever with --follow) and prints the records. Order holds within a "
         "partition. Formats: text, json (a line per record), raw (values), or a pattern: %t topic, %p partition, "
-        "%o offset, %T timestamp, %k key, %v value, %h headers, %K %V lengths, \\n \\t.".replace("%", "%%"),
+        "%o offset, %T timestamp, %k key, %v value, %h headers, %K %V lengths, \\n \\t.",
     )
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(
@@ -76,18 +76,22 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="whether records of open and aborted transactions are seen (default read_committed)",
     )
     parser.add_argument("-g", "--group", metavar="G", help="read as a member of this group and commit what was printed")
-    parser.add_argument("--protocol", choices=("classic", "consumer"), default="classic", help="of the group")
+    parser.add_argument("--protocol", choices=("classic", "consumer"), help="of the group (default classic)")
     parser.add_argument("-q", "--quiet", action="store_true", help="nothing on standard error but errors")
     add_connection_arguments(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    formatter = make_formatter("json" if args.json else args.format)
+    formatter = make_formatter("json" if args.json else args.format, for_terminal=sys.stdout.isatty())
     start = parse_start(args.offset, args.from_time, int(time.time() * 1000))
     if args.max is not None and args.max < 0:
         raise UsageError("--max must not be negative")
+    if args.group is None and args.protocol is not None:
+        raise UsageError("--protocol is that of a group: give --group too")
     if args.group is not None:
+        if not args.group:
+            raise UsageError("--group needs a name")
         if args.partition or start is not None:
             raise UsageError("a group decides where to read: use --group without --partition, --offset and --from-time")
         from tidelog.cli.consume_group import run_group

@@ -15,6 +15,7 @@ from tidelog.cli.clients import connect_consumer, describe_error, partition_ids
 from tidelog.cli.consume import RECORDS_PER_CALL_MAX, WAIT_SECONDS, consumer_settings
 from tidelog.cli.errors import CommandError
 from tidelog.cli.output import format_count, note
+from tidelog.cli.signals import unwind_on_sigterm
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
@@ -27,12 +28,12 @@ COMMIT_INTERVAL_SECONDS = 1.0
 
 def run_group(args: argparse.Namespace, formatter: Formatter) -> int:
     settings = consumer_settings(args)
-    settings.update(
-        {"auto.offset.reset": "earliest", "enable.auto.offset.store": False, "group.protocol": args.protocol}
-    )
-    if args.protocol == "classic":
+    protocol = args.protocol or "classic"
+    settings.update({"auto.offset.reset": "earliest", "enable.auto.offset.store": False, "group.protocol": protocol})
+    if protocol == "classic":
         settings["partition.assignment.strategy"] = "cooperative-sticky"
         settings["session.timeout.ms"] = 10_000
+    unwind_on_sigterm()
     consumer = connect_consumer(args, settings)
     member = GroupMember(args, consumer)
     try:

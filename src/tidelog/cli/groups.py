@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
+STATES = ("empty", "preparing_rebalancing", "completing_rebalancing", "stable", "dead", "unknown")
+"""librdkafka's names, as they are listed."""
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("groups", help="list, describe, reset and delete consumer groups")
@@ -77,9 +80,9 @@ def list_groups(admin: AdminClient) -> list[dict[str, Any]]:
 
 
 def run_list(args: argparse.Namespace) -> int:
+    wanted = {_state_name(text) for text in args.state or ()}
     groups = list_groups(connect_admin(args))
     if args.state:
-        wanted = {state.lower().replace("-", "_") for state in args.state}
         groups = [group for group in groups if group["state"] in wanted]
     if args.json:
         print_json(groups)
@@ -88,8 +91,17 @@ def run_list(args: argparse.Namespace) -> int:
             ["group", "state", "protocol"], [[group["group"], group["state"], group["type"]] for group in groups]
         )
     else:
-        note("no groups; `tidelog consume TOPIC --group G` makes one")
+        note("no groups in that state" if wanted else "no groups; `tidelog consume TOPIC --group G` makes one")
     return 0
+
+
+def _state_name(text: str) -> str:
+    """A state however it is written: Empty, preparing-rebalancing, and Kafka's PreparingRebalance."""
+    plain = text.lower().replace("-", "").replace("_", "").replace("rebalancing", "rebalance")
+    for state in STATES:
+        if plain == state.replace("_", "").replace("rebalancing", "rebalance"):
+            return state
+    raise UsageError(f"--state: {text} is none; states are {', '.join(STATES)}")
 
 
 def describe_group(admin: AdminClient, group: str) -> ConsumerGroupDescription:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.errors import EXIT_FAILURE, CommandError
 from tidelog.cli.output import Progress, format_bytes, format_count, note, print_json
+from tidelog.cli.record_format import put_content
 
 if TYPE_CHECKING:
     from tidelog.records.batch import BatchHeader
+    from tidelog.records.record import Record
     from tidelog.storage.inspect import LogReport
 
 VALUE_CHARACTERS_SHOWN = 200
@@ -90,7 +92,9 @@ def run_dump(args: argparse.Namespace) -> int:
     if os.path.isdir(path):
         files = sorted(os.path.join(path, name) for name in os.listdir(path) if name.endswith(".log"))
         if not files:
-            raise CommandError(f"there is no segment in {path}")
+            below = [name for name in os.listdir(path) if os.path.isdir(os.path.join(path, name))]
+            hint = f"; name one of its {len(below)} directories" if below else ""
+            raise CommandError(f"there is no segment in {path}{hint}")
     elif os.path.isfile(path):
         files = [path]
     else:
@@ -163,12 +167,12 @@ def _dump_batches(path: str, base_offset: int, args: argparse.Namespace) -> int:
             code = EXIT_FAILURE
         if args.json:
             if args.records:
-                document["records"] = list(_describe_records(batch))
+                document["records"] = list(_describe_records(batch, _put_for_programs))
             print(json.dumps(document, ensure_ascii=False))
             continue
         print(_as_fields(document))
         if args.records:
-            for record in _describe_records(batch):
+            for record in _describe_records(batch, _put_for_people):
                 print("  " + _as_fields(record))
     if scan.problem is not None:
         note(f"{path}: position {scan.valid_bytes}: {scan.problem}")
@@ -208,7 +212,7 @@ def _describe_batch(position: int, header: BatchHeader, is_valid: bool) -> dict[
     return document
 
 
-def _describe_records(batch: memoryview) -> Iterator[dict[str, Any]]:
+def _describe_records(batch: memoryview, put: Callable[[dict[str, Any], Record], None]) -> Iterator[dict[str, Any]]:
     from tidelog.model.errors import BrokerError
     from tidelog.records.batch import decode_header
     from tidelog.records.control import ControlType, decode_control_type
@@ -222,13 +226,28 @@ def _describe_records(batch: memoryview) -> Iterator[dict[str, Any]]:
             if is_control:
                 kind = decode_control_type(record.key)
                 document["control"] = names.get(kind, kind)
-            document["key"] = _as_text(record.key)
-            document["value"] = _as_text(record.value)
-            if record.headers:
-                document["headers"] = {name: _as_text(value) for name, value in record.headers}
+            put(document, record)
             yield document
     except BrokerError as error:
         yield {"error": error.message}
+
+
+def _put_for_programs(document: dict[str, Any], record: Record) -> None:
+    """As `tidelog consume --json` does."""
+    put_content(document, "key", record.key)
+    put_content(document, "value", record.value)
+    if record.headers:
+        document["headers"] = []
+        for name, value in record.headers:
+            document["headers"].append({"name": name})
+            put_content(document["headers"][-1], "value", value)
+
+
+def _put_for_people(document: dict[str, Any], record: Record) -> None:
+    document["key"] = _as_text(record.key)
+    document["value"] = _as_text(record.value)
+    if record.headers:
+        document["headers"] = {name: _as_text(value) for name, value in record.headers}
 
 
 def _as_text(content: bytes | None) -> str | None:

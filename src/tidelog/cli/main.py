@@ -68,6 +68,7 @@ def build_parser(noun: str | None = None) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code; the entry point of the `tidelog` script."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _replace_closed_streams()
     try:
         return _run(arguments)
     except SystemExit as stop:
@@ -82,6 +83,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CommandError as error:
         return _fail(str(error), error.exit_code)
     except Exception as error:
+        if _is_lost_interrupt(error):
+            _abandon_output()
+            return EXIT_INTERRUPTED
         if os.environ.get("TIDELOG_DEBUG"):
             raise
         return _fail(_explain(error), EXIT_FAILURE)
@@ -96,7 +100,10 @@ def _run(arguments: list[str]) -> int:
         meant = f", did you mean `{near[0]}`?" if near else " (see `tidelog --help`)"
         return _fail(f"unknown command {noun}{meant}", EXIT_USAGE)
     parser = build_parser(noun)
-    args = parser.parse_args(arguments)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        asked = " ".join(["tidelog", *(getattr(args, level, None) or "" for level in ("noun", "verb"))]).strip()
+        return _fail(f"unrecognized arguments: {' '.join(unknown)} (see `{asked} --help`)", EXIT_USAGE)
     if args.version:
         from tidelog.compiled import describe
         from tidelog.version import __version__
@@ -112,10 +119,22 @@ def _run(arguments: list[str]) -> int:
     return int(code)
 
 
+def _replace_closed_streams() -> None:
+    """Commands may read and write whatever the caller closed (`>&-`): then there is no input, and nobody to read."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - as long as the process lives
+
+
 def _import(module_name: str) -> ModuleType:
     import importlib
 
     return importlib.import_module(module_name)
+
+
+def _is_lost_interrupt(error: Exception) -> bool:
+    """Ctrl-C while confluent-kafka calls back: it drops the KeyboardInterrupt, and Python finds an error missing."""
+    return isinstance(error, SystemError) and "cimpl" in str(error) and "without setting an exception" in str(error)
 
 
 def _explain(error: Exception) -> str:
@@ -126,6 +145,8 @@ def _explain(error: Exception) -> str:
         explained = explain_kafka_error(error)
         if explained:
             return explained
+    if isinstance(error, UnicodeEncodeError):
+        return f"{error.object!r} is not UTF-8, as names must be"
     text = " ".join(str(error).split()) or "no details"
     if isinstance(error, OSError):
         return text

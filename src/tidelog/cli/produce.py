@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import threading
 import time
@@ -32,6 +33,7 @@ from tidelog.cli.output import (
     note,
     print_table,
 )
+from tidelog.cli.times import parse_time
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -47,6 +49,7 @@ PARTITIONERS = {
 TOPIC_SECONDS_MAX = 3.0
 """How long a topic that the broker creates by itself may take to be writable."""
 
+LINGER_MS = 5
 INTERRUPT_FLUSH_SECONDS = 2.0
 
 PARTITION_UNASSIGNED = -1
@@ -86,7 +89,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "-H", "--header", action="append", default=[], metavar="NAME=VALUE", help="header of each record"
     )
     parser.add_argument("-p", "--partition", type=int, metavar="P", help="write to this partition whatever the key")
-    parser.add_argument("--timestamp", type=int, metavar="MS", help="create time of the records (default: now)")
+    parser.add_argument(
+        "--timestamp", metavar="T", help="create time of the records: ISO 8601, milliseconds, or ago (default: now)"
+    )
     parser.add_argument(
         "--partitioner", choices=tuple(PARTITIONERS), default="murmur2", help="(default murmur2, as Java)"
     )
@@ -137,10 +142,22 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("--key-separator must not be empty")
     if args.partition is not None and args.partition < 0:
         raise UsageError("--partition must not be negative")
-    if args.timestamp is not None and args.timestamp < 1:
-        raise UsageError("--timestamp is in milliseconds since 1970 and must be positive")
+    if args.timestamp is not None:
+        parse_timestamp(args.timestamp)
+    if args.timeout <= 0:
+        raise UsageError("--timeout must be positive")
     if args.idempotent and args.acks != "all":
         raise UsageError("--idempotent needs --acks all")
+
+
+def parse_timestamp(text: str) -> int:
+    try:
+        timestamp_ms = parse_time(text, int(time.time() * 1000))
+    except ValueError as error:
+        raise UsageError(f"--timestamp: {error}") from None
+    if timestamp_ms < 1:
+        raise UsageError("--timestamp must be positive: after 1970")
+    return timestamp_ms
 
 
 def parse_headers(texts: list[str]) -> list[tuple[str, bytes]]:
@@ -150,7 +167,7 @@ def parse_headers(texts: list[str]) -> list[tuple[str, bytes]]:
         name, separator, value = text.partition("=")
         if not separator or not name:
             raise UsageError(f"--header needs NAME=VALUE, got {text!r}")
-        headers.append((name, value.encode()))
+        headers.append((name, os.fsencode(value)))
     return headers
 
 
@@ -158,8 +175,9 @@ def producer_settings(args: argparse.Namespace) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "acks": args.acks,
         "compression.type": args.compression,
-        "message.timeout.ms": max(int(args.timeout * 1000), 1),
-        "linger.ms": 5,
+        # librdkafka takes nothing shorter than its linger.
+        "message.timeout.ms": max(int(args.timeout * 1000), LINGER_MS + 1),
+        "linger.ms": LINGER_MS,
         "queue.buffering.max.messages": 500_000,
         "enable.idempotence": args.idempotent,
         "message.max.bytes": 100_000_000,
@@ -186,9 +204,9 @@ class _Source:
 
 
 def _open_source(args: argparse.Namespace) -> _Source:
-    key = None if args.key is None else args.key.encode()
+    key = None if args.key is None else os.fsencode(args.key)
     if args.value is not None:
-        value = None if args.null_value else args.value.encode()
+        value = None if args.null_value else os.fsencode(args.value)
         return _Source(iter([NewRecord(key, value)]), None)
     if args.file is None and args.null_value and key is not None:
         return _Source(iter([NewRecord(key, None)]), None)
@@ -209,14 +227,14 @@ def parse_lines(
     lines: Iterator[bytes] | IO[bytes], key: bytes | None, key_separator: str | None, empty_is_null: bool
 ) -> Iterator[NewRecord]:
     """One record per line, without its line end; the last line needs none."""
-    separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
+    separator = None if key_separator is None else os.fsencode(key_separator.replace("\\t", "\t"))
     for number, line in enumerate(lines, start=1):
         content = line[:-1] if line.endswith(b"\n") else line
         if separator is not None:
             key, found, content = content.partition(separator)
             if not found:
                 raise CommandError(
-                    f"line {number} has no key separator {key_separator!r}; nothing after it was written"
+                    f"line {number} has no key separator '{key_separator}'; nothing after it was written"
                 )
         yield NewRecord(key, None if empty_is_null and not content else content)
 
@@ -261,7 +279,7 @@ def _send_all(
     if headers:
         extra["headers"] = headers
     if args.timestamp is not None:
-        extra["timestamp"] = args.timestamp
+        extra["timestamp"] = parse_timestamp(args.timestamp)
     poller = _Poller(producer)
     poller.start()
     try:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from tidelog.cli.clients import unknown_topic
 from tidelog.cli.cluster_state import read_state
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Progress, note, print_json, print_table
@@ -35,15 +36,12 @@ def run(args: argparse.Namespace) -> int:
             return _show(args, list_ongoing(connection))
         if args.cancel == bool(args.replicas):
             raise UsageError("one of --replicas and --cancel is needed")
-        partitions = [
-            partition
-            for partition in read_state(connection).partitions
-            if partition.topic == args.name and args.partition in (None, partition.partition)
-        ]
+        of_topic = [partition for partition in read_state(connection).partitions if partition.topic == args.name]
+        partitions = [partition for partition in of_topic if args.partition in (None, partition.partition)]
+        if not of_topic:
+            raise CommandError(unknown_topic(args.name))
         if not partitions:
-            raise CommandError(
-                f"there is no {'topic' if args.partition is None else 'partition'} like that: {args.name}"
-            )
+            raise CommandError(f"topic {args.name} has no partition {args.partition}; it has {len(of_topic)}")
         replicas = None if args.cancel else _parse_replicas(args.replicas)
         if args.cancel:
             partitions = [partition for partition in partitions if partition in list_ongoing(connection)]

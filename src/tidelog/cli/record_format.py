@@ -25,11 +25,16 @@ TIMESTAMP_TYPES = {0: None, 1: "CreateTime", 2: "LogAppendTime"}
 """librdkafka's numbers, which differ by one from those on the wire."""
 
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+_CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
+"""Control characters but line feed and tab, those of Latin-1 in UTF-8 too."""
+
 _TOKEN = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)", re.DOTALL)
 
 
-def make_formatter(text: str) -> Formatter:
+def make_formatter(text: str, *, for_terminal: bool = False) -> Formatter:
     """The formatter for a `--format`; UsageError for a pattern that makes no sense."""
+    if text == "text" and for_terminal:
+        return format_text_for_terminal
     named = {"text": format_text, "json": format_json, "raw": format_raw}
     if text in named:
         return named[text]
@@ -53,6 +58,11 @@ def format_text(message: Message) -> bytes:
     return line + b"\n"
 
 
+def format_text_for_terminal(message: Message) -> bytes:
+    """As text, but what records hold cannot move the cursor, clear the screen or send answers: it is shown as \\xHH."""
+    return _CONTROL.sub(lambda found: b"".join(b"\\x%02x" % byte for byte in found[0]), format_text(message))
+
+
 def format_raw(message: Message) -> bytes:
     """The value and a newline; null is an empty line."""
     return (message.value() or b"") + b"\n"
@@ -72,19 +82,20 @@ def as_document(message: Message) -> dict[str, Any]:
         "timestamp": timestamp,
         "timestamp_type": TIMESTAMP_TYPES.get(timestamp_type),
     }
-    _put(document, "key", message.key())
-    _put(document, "value", message.value())
+    put_content(document, "key", message.key())
+    put_content(document, "value", message.value())
     headers = []
     carried: Any = message.headers() or ()
     for name, value in carried:
         header: dict[str, Any] = {"name": name}
-        _put(header, "value", value)
+        put_content(header, "value", value)
         headers.append(header)
     document["headers"] = headers
     return document
 
 
-def _put(document: dict[str, Any], name: str, content: bytes | str | None) -> None:
+def put_content(document: dict[str, Any], name: str, content: bytes | str | None) -> None:
+    """Text as text, other bytes as base64 with `..._encoding` beside it."""
     try:
         document[name] = content.decode() if isinstance(content, bytes) else content
     except UnicodeDecodeError:

@@ -84,8 +84,9 @@ def run_reset(args: argparse.Namespace) -> int:
         for move in moves
     ]
     print_table(columns, rows)
-    if not args.execute:
-        note("nothing was changed; add --execute to do it")
+    if target.kind == "offset" and any(move["new"] != target.number for move in moves):
+        note(f"offset {target.number} is not everywhere: where it is missing, the nearest there is")
+    note(f"group {args.group} moved" if args.execute else "nothing was changed; add --execute to do it")
     return 0
 
 

@@ -20,8 +20,15 @@ from tidelog.model.errors import ErrorCode
 
 TRANSACTION_KEY = 1
 ABORT_SECONDS_MAX = 30
+COORDINATOR_SECONDS_MAX = 10
 BUSY_SECONDS = 0.1
+COORDINATOR_MOVES = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
 FENCE_TIMEOUT_MS = 60_000
+STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -39,9 +46,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _finish(describe, run_describe)
 
     abort = verbs.add_parser("abort", help="abort the open transaction of an id, and shut its producer out")
-    abort.add_argument("id", nargs="?", metavar="ID")
-    abort.add_argument("--topic", help="abort a transaction that hangs in a partition of this topic instead")
-    abort.add_argument("--partition", type=int)
+    abort.add_argument("id", nargs="?", metavar="ID", help="the transactional id")
+    abort.add_argument(
+        "--topic", metavar="T", help="abort a transaction that hangs in a partition of this topic instead"
+    )
+    abort.add_argument("--partition", type=int, metavar="P", help="which one of the topic")
     abort.add_argument("--start-offset", type=int, metavar="N", help="where the transaction begins")
     abort.add_argument("-y", "--yes", action="store_true", help="do not ask")
     _finish(abort, run_abort)
@@ -63,6 +72,25 @@ def _brokers(connection: BrokerConnection) -> dict[int, tuple[str, int]]:
     return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
 
 
+def _describe_at_coordinator(
+    connection: BrokerConnection, transactional_id: str
+) -> tuple[BrokerConnection, dict[str, Any]]:
+    """The coordinator of an id, for the caller to close, and what it says; one that takes over is waited for."""
+    deadline_s = time.monotonic() + COORDINATOR_SECONDS_MAX
+    while True:
+        try:
+            coordinator = _coordinator(connection, transactional_id)
+            try:
+                return coordinator, _describe(coordinator, transactional_id)
+            except BaseException:
+                coordinator.close()
+                raise
+        except _NotYetError as error:
+            if time.monotonic() > deadline_s:
+                raise CommandError(str(error)) from None
+        time.sleep(BUSY_SECONDS)
+
+
 def _coordinator(connection: BrokerConnection, transactional_id: str) -> BrokerConnection:
     from tidelog.protocol.generated.find_coordinator import FindCoordinatorRequest
 
@@ -72,9 +100,15 @@ def _coordinator(connection: BrokerConnection, transactional_id: str) -> BrokerC
     return BrokerConnection(found.host, found.port)
 
 
+class _NotYetError(CommandError):
+    """The coordinator is being found, or takes over."""
+
+
 def _check(code: int, subject: str) -> None:
     if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-        raise CommandError(f"{subject}: no such transactional id; `tidelog transactions list` names all")
+        raise CommandError(f"{subject}: there is no such transactional id; `tidelog transactions list` names all")
+    if code in COORDINATOR_MOVES:
+        raise _NotYetError(f"{subject}: {ErrorCode(code).name}")
     if code != ErrorCode.NONE:
         raise CommandError(f"{subject}: {ErrorCode(code).name}")
 
@@ -90,7 +124,9 @@ def run_list(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(f"--longer-than: {error}") from None
     request = ListTransactionsRequest(
-        state_filters=args.state, duration_filter=longer_ms, transactional_id_pattern=args.pattern
+        state_filters=[_state_name(text) for text in args.state],
+        duration_filter=longer_ms,
+        transactional_id_pattern=args.pattern,
     )
     version = 2 if args.pattern else 1
     listed: list[dict[str, Any]] = []
@@ -98,9 +134,11 @@ def run_list(args: argparse.Namespace) -> int:
         for node_id, address in sorted(_brokers(first).items()):
             with BrokerConnection(*address) as broker:
                 answer = broker.call(request, version)
+            if answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
+                raise UsageError(f"--pattern: {args.pattern!r} is no regular expression")
             _check(answer.error_code, f"broker {node_id} cannot list transactions")
             if answer.unknown_state_filters:
-                raise UsageError(f"unknown state {answer.unknown_state_filters[0]}; states are Empty, Ongoing, ...")
+                raise UsageError(f"--state: {answer.unknown_state_filters[0]} is none; states are {', '.join(STATES)}")
             listed += [
                 {
                     "id": found.transactional_id,
@@ -123,6 +161,12 @@ def run_list(args: argparse.Namespace) -> int:
     return 0
 
 
+def _state_name(text: str) -> str:
+    """A state however it is written: ongoing, complete-commit."""
+    plain = text.replace("-", "").replace("_", "").lower()
+    return next((state for state in STATES if state.lower() == plain), text)
+
+
 # -- describe ----------------------------------------------------------------------------------------------------------
 
 
@@ -130,8 +174,9 @@ def run_describe(args: argparse.Namespace) -> int:
     described = []
     with connect_broker(args) as first:
         for transactional_id in dict.fromkeys(args.ids):
-            with _coordinator(first, transactional_id) as coordinator:
-                described.append(_describe(coordinator, transactional_id))
+            coordinator, found = _describe_at_coordinator(first, transactional_id)
+            coordinator.close()
+            described.append(found)
     if args.json:
         print_json(described)
         return 0
@@ -158,7 +203,7 @@ def _describe(coordinator: BrokerConnection, transactional_id: str) -> dict[str,
 
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     [found] = coordinator.call(request, 0).transaction_states
-    _check(found.error_code, f"cannot describe {transactional_id}")
+    _check(found.error_code, transactional_id)
     is_open = found.transaction_state in ("Ongoing", "PrepareCommit", "PrepareAbort")
     start_ms = found.transaction_start_time_ms if is_open else None
     return {
@@ -184,11 +229,11 @@ def run_abort(args: argparse.Namespace) -> int:
         return _abort_hanging(args)
     if hanging != (None, None, None):
         raise UsageError("either a transactional id, or --topic, --partition and --start-offset")
-    with connect_broker(args) as first, _coordinator(first, args.id) as coordinator:
-        before = _describe(coordinator, args.id)
+    with connect_broker(args) as first:
+        coordinator, before = _describe_at_coordinator(first, args.id)
+    with coordinator:
         if not args.yes and not confirm(f"abort {args.id} ({before['state'].lower()}) and shut its producer out?"):
-            note("nothing done")
-            return 1
+            raise CommandError("nothing aborted")
         epoch = _fence(coordinator, args.id)
     if args.json:
         print_json({"id": args.id, "was": before["state"], "producer_epoch": epoch})
@@ -225,8 +270,7 @@ def _abort_hanging(args: argparse.Namespace) -> int:
         if not args.yes and not confirm(
             f"abort the transaction of producer {producer.producer_id} that begins at {args.start_offset} in {place}?"
         ):
-            note("nothing done")
-            return 1
+            raise CommandError("nothing aborted")
         _write_abort(leader, args, producer)
     if args.json:
         print_json({"partition": place, "start_offset": args.start_offset, "producer_id": producer.producer_id})

@@ -43,6 +43,11 @@ def test_the_exit_code_is_that_of_the_noun(monkeypatch: pytest.MonkeyPatch, code
         (CommandError("no such topic;\n make it"), 1, "tidelog: no such topic; make it\n"),
         (UsageError("give one"), 2, "tidelog: give one\n"),
         (ValueError("odd"), 1, "tidelog: ValueError: odd (TIDELOG_DEBUG=1 shows where)\n"),
+        (
+            UnicodeEncodeError("utf-8", "t\udcff", 1, 2, "surrogates"),
+            1,
+            "tidelog: 't\\udcff' is not UTF-8, as names must be\n",
+        ),
         (FileNotFoundError(2, "No such file", "x"), 1, "tidelog: [Errno 2] No such file: 'x'\n"),
     ],
 )
@@ -154,3 +159,19 @@ def test_only_what_is_needed_is_imported(arguments: list[str]) -> None:
     nouns = {module for module, _ in entry.NOUNS.values()}
     wanted = {entry.NOUNS[arguments[0]][0]} if arguments[0] in entry.NOUNS else set()
     assert loaded & nouns == wanted
+
+
+def test_an_interrupt_that_the_client_library_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "_abandon_output", lambda: None)
+    lost = SystemError("<method 'poll' of 'cimpl.Producer' objects> returned NULL without setting an exception")
+    assert run_with(monkeypatch, lost) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_help_shows_percent_signs_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["consume", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "%t topic" in shown
+    assert "%%" not in shown

@@ -28,6 +28,14 @@ def test_text_tells_null_from_empty() -> None:
     assert make_formatter("text")(message(key=None, value=b"")) == b"2:17  2026-11-16T11:48:38.213Z  null  \n"
 
 
+def test_a_terminal_is_safe_from_what_records_hold() -> None:
+    hostile = message(key=b"\x1b]0;title\x07", value="grö\tße\nnext\r\x9b31m".encode())
+    shown = make_formatter("text", for_terminal=True)(hostile)
+    assert shown.endswith("\\x1b]0;title\\x07  grö\tße\nnext\\x0d\\xc2\\x9b31m\n".encode())
+    assert b"\x1b" in make_formatter("text")(hostile)
+    assert b"\x1b" in make_formatter("%k", for_terminal=True)(hostile)
+
+
 def test_raw_keeps_every_byte() -> None:
     assert make_formatter("raw")(message(value=b"\x00\xff")) == b"\x00\xff\n"
     assert make_formatter("raw")(message(value=None)) == b"\n"

@@ -80,6 +80,7 @@ def test_status_tells_of_all_nodes_from_any_of_them(cluster: Cluster, command: C
     shown = command("cluster", "status").out
     assert state["cluster_id"] in shown
     assert len(re.findall(r"127\.0\.0\.1:\d+", shown)) == 4
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_a_topic_moves_where_it_is_told(cluster: Cluster, command: Command) -> None:

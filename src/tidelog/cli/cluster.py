@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     start = verbs.add_parser("start", help="run a local cluster of real processes, for development")
     start.add_argument("--nodes", type=int, default=3, metavar="N", help="how many (default 3)")
-    start.add_argument("--data", metavar="DIR", default="./tidelog-cluster", help="data directories go below this one")
     start.add_argument(
-        "--listen", metavar="HOST:PORT", default="127.0.0.1:9092", help="of the first node; the others follow"
+        "--data", metavar="DIR", default="./tidelog-cluster", help="they go below this one (default ./tidelog-cluster)"
+    )
+    start.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:9092",
+        help="of the first node (default 127.0.0.1:9092); the others count up",
     )
     start.add_argument("-o", dest="options", metavar="NAME=VALUE", action="append", default=[], help="any setting")
-    start.add_argument("--log-level", metavar="LEVEL", default="warning", help="of all nodes (default warning)")
+    start.add_argument(
+        "--log-level", metavar="LEVEL", default="warning", help="debug, info, warning (default) or error"
+    )
     start.set_defaults(run=run_start)
 
     status = verbs.add_parser("status", help="quorum, nodes with their statistics, partitions in trouble")
@@ -77,12 +85,24 @@ def run_start(args: argparse.Namespace) -> int:
         host, port = parse_address(args.listen)
     except ValueError as error:
         raise UsageError(f"--listen: {error}") from None
+    _check_settings(args)
     replicas = min(3, args.nodes)
     arguments = ["--log-level", args.log_level, "-o", f"default.replication.factor={replicas}"]
     arguments += ["-o", f"min.insync.replicas={max(1, replicas - 1)}"]
     for option in args.options:
         arguments += ["-o", option]
     return run_local(args.nodes, Path(args.data), host or "127.0.0.1", port, arguments=arguments)
+
+
+def _check_settings(args: argparse.Namespace) -> None:
+    """Once, here: each of the nodes would say the same."""
+    from tidelog.config.setting import ConfigError
+    from tidelog.node.config_file import GivenSetting, load_config, parse_options
+
+    try:
+        load_config([GivenSetting("tidelog.log.level", args.log_level, "--log-level"), *parse_options(args.options)])
+    except ConfigError as error:
+        raise CommandError(str(error)) from None
 
 
 def run_local(nodes: int, data: Path, host: str, port: int, *, first_id: int = 1, arguments: list[str]) -> int:
@@ -124,11 +144,13 @@ def run_status(args: argparse.Namespace) -> int:
         ]
     )
     print()
-    right = [
-        Column(title, right=True)
-        for title in ("leaders", "replicas", "memory", "cpu", "records/s", "in/s", "out/s", "up")
-    ]
-    print_table([Column("node", right=True), "address", "state", "metadata", *right], [_row(n) for n in state.nodes()])
+    # Two tables, because one would be wider than most terminals.
+    nodes = state.nodes()
+    right = [Column(title, right=True) for title in ("leaders", "replicas", "up")]
+    print_table([Column("node", right=True), "address", "state", "metadata", *right], [_role_row(n) for n in nodes])
+    print()
+    right = [Column(title, right=True) for title in ("node", "memory", "cpu", "records/s", "in/s", "out/s")]
+    print_table(right, [_load_row(node) for node in nodes])
     for title, found in (("under-replicated", state.under_replicated), ("without leader", state.leaderless)):
         if found:
             print()
@@ -140,26 +162,26 @@ def run_status(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row(node: dict[str, Any]) -> list[Any]:
-    told = node["statistics"]
+def _role_row(node: dict[str, Any]) -> list[Any]:
+    names = ("node_id", "address", "state", "quorum", "leaders", "replicas")
+    return [*(node[name] for name in names), _statistic(node, "uptime_seconds", _duration)]
 
-    def show(name: str, form: Any) -> str | None:
-        return form(told[name]) if name in told else None
 
+def _load_row(node: dict[str, Any]) -> list[Any]:
     return [
         node["node_id"],
-        node["address"],
-        node["state"],
-        node["quorum"],
-        node["leaders"],
-        node["replicas"],
-        show("memory_bytes", format_bytes),
-        show("cpu_percent", "{:.0f} %".format),
-        show("records_in_per_second", "{:,.0f}".format),
-        show("bytes_in_per_second", format_bytes),
-        show("bytes_out_per_second", format_bytes),
-        show("uptime_seconds", _duration),
+        _statistic(node, "memory_bytes", format_bytes),
+        _statistic(node, "cpu_percent", "{:.0f} %".format),
+        _statistic(node, "records_in_per_second", "{:,.0f}".format),
+        _statistic(node, "bytes_in_per_second", format_bytes),
+        _statistic(node, "bytes_out_per_second", format_bytes),
     ]
+
+
+def _statistic(node: dict[str, Any], name: str, form: Callable[[Any], str]) -> str | None:
+    """None until the node has told."""
+    told = node["statistics"]
+    return form(told[name]) if name in told else None
 
 
 def _duration(seconds: float) -> str:

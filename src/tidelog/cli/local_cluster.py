@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import select
@@ -23,6 +24,7 @@ POLL_SECONDS = 0.1
 RESTART_SECONDS_MIN = 0.5
 RESTART_SECONDS_MAX = 30.0
 VOTERS_MAX = 3
+PORT_MAX = 65535
 PLAN_FILE = "cluster.json"
 
 _PR_SET_PDEATHSIG = 1
@@ -52,8 +54,8 @@ class _LocalNode:
         readable, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline_s - time.monotonic()))
         line = self.process.stdout.readline().decode(errors="replace").strip() if readable else ""
         if not line:
-            code = self.process.poll()
-            why = f"ended with code {code}" if code is not None or readable else "was not ready in time"
+            # Its output ends a moment before the process does.
+            why = f"ended with code {self.process.wait()}" if readable else "was not ready in time"
             raise CommandError(f"node {self.node_id} {why}; its reason stands above")
         return line
 
@@ -122,7 +124,12 @@ class LocalCluster:
 
     def start(self) -> None:
         """Returns when every node is ready; CommandError, with all of them stopped, when one is not."""
-        self._data.mkdir(parents=True, exist_ok=True)
+        # What all nodes would complain about is said once, before there are any.
+        _check_ports(self._host, self.ports)
+        try:
+            self._data.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CommandError(f"the data directory {self._data} cannot be made: {error.strerror}") from None
         (self._data / PLAN_FILE).write_text(json.dumps({"host": self._host, "ports": self.ports}))
         try:
             self._start(self._nodes)
@@ -204,6 +211,19 @@ def _choose_ports(data: Path, host: str, port: int, nodes: int) -> list[int]:
     for each in sockets:
         each.close()
     return ports
+
+
+def _check_ports(host: str, ports: list[int]) -> None:
+    for port in ports:
+        if port > PORT_MAX:
+            raise CommandError(f"there is no port {port}: begin with a lower one")
+        try:
+            socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+        except OSError as error:
+            reason = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror
+            raise CommandError(
+                f"cannot listen on {host}:{port}: {reason}; the nodes need {len(ports)} ports from {ports[0]} on"
+            ) from None
 
 
 def _end_with_parent() -> None:

@@ -1,0 +1,42 @@
+"""A local cluster that cannot start says why once, not once for every node."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from tests.cli.command import Command
+
+
+@pytest.fixture
+def command() -> Command:
+    return Command("127.0.0.1:1")
+
+
+def test_a_port_in_use(command: Command, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        for start in (("cluster", "start"), ("serve",)):
+            refused = command(*start, "--nodes", "2", "--data", str(tmp_path / "new"), "--listen", address, fails=True)
+            assert f"cannot listen on {address}: the port is in use" in refused.err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-o", "nope=1"), "-o nope: unknown setting nope"),
+        (("--log-level", "loud"), "--log-level: Invalid value loud"),
+        (("--listen", "127.0.0.1:65535"), "there is no port 65536"),
+    ],
+)
+def test_wrong_settings(command: Command, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    data = str(tmp_path / "new")
+    assert words in command("cluster", "start", "--nodes", "2", "--data", data, *arguments, fails=True).err
+
+
+def test_a_file_in_the_place_of_the_data(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    refused = command("cluster", "start", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"), fails=True)
+    assert "cannot be made: File exists" in refused.err

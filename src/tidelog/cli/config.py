@@ -20,6 +20,8 @@ from tidelog.node.config_file import LoadedConfig, environment_name, load_config
 
 TOPIC_SECTION = "topic"
 WIDTH_MAX = 120
+NAME_WIDTH_MAX = 40
+"""A few names are longer; the columns of all others need not move for them."""
 
 
 class Explained(NamedTuple):
@@ -41,7 +43,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "holds and where it comes from; the TIDELOG_* variables of the environment count too.",
     )
     parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="a setting, a section, or a pattern such as '*retention*'"
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="a setting or part of its name, a section, or a pattern such as 'log.*.ms'",
     )
     parser.add_argument("--file", metavar="FILE", help="YAML file with settings (or TIDELOG_CONFIG)")
     parser.add_argument("--json", action="store_true", help="one JSON document")
@@ -91,6 +96,9 @@ def _choose(name: str | None, explained: list[Explained]) -> list[Explained]:
     if not chosen:
         chosen = [item for item in explained if item.section == name or fnmatch.fnmatchcase(item.setting.name, name)]
     if not chosen:
+        # Part of a name, as it is remembered.
+        chosen = [item for item in explained if name.lower() in item.setting.name]
+    if not chosen:
         known = [item.setting.name for item in explained]
         raise CommandError(f"unknown setting {name}{did_you_mean(name, known)}")
     return chosen
@@ -98,12 +106,16 @@ def _choose(name: str | None, explained: list[Explained]) -> list[Explained]:
 
 def _print_sections(explained: list[Explained], *, detailed: bool) -> None:
     width = min(shutil.get_terminal_size((100, 24)).columns, WIDTH_MAX)
-    name_width = max(len(item.setting.name) for item in explained)
     section = ""
+    name_width = 0
     for item in explained:
         if item.section != section:
+            if section:
+                print()
             section = item.section
-            print(f"\n{section}" + ("  (set per topic; defaults from the broker)" if section == TOPIC_SECTION else ""))
+            longest = max(len(other.setting.name) for other in explained if other.section == section)
+            name_width = min(longest, NAME_WIDTH_MAX)
+            print(section + ("  (set per topic; defaults from the broker)" if section == TOPIC_SECTION else ""))
         default = _text(item.setting, item.setting.default)
         given = f"  (default {default})  <- {item.place}" if item.place else ""
         print(f"  {item.setting.name:<{name_width}}  {item.setting.kind.lower():<7}  {_shown(item)}{given}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidelog.config.listener import Listener, parse_listener
+from tidelog.config.listener import Listener, parse_address, parse_listener
 from tidelog.config.sections.broker import BrokerSection
 from tidelog.config.sections.cluster import ClusterSection, ReplicationSection
 from tidelog.config.sections.consumer import ConsumerSection, LogSection
@@ -196,6 +196,7 @@ class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSec
                     f"clients cannot connect to {listener.host}"
                 )
         self._check_protocols(names)
+        self._check_admin()
         if self.inter_broker_listener_name is not None and self.inter_broker_listener_name not in names:
             raise ConfigError(
                 f"Invalid value {self.inter_broker_listener_name} for configuration inter.broker.listener.name: "
@@ -210,6 +211,15 @@ class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSec
             if getattr(self, self.SETTINGS[low].attribute) > getattr(self, self.SETTINGS[high].attribute):
                 raise ConfigError(f"{low} must not be larger than {high}")
         self.topic_defaults.check_together()
+
+    def _check_admin(self) -> None:
+        if self.admin_listen is not None:
+            try:
+                parse_address(self.admin_listen)
+            except ValueError as error:
+                raise ConfigError(
+                    f"Invalid value {self.admin_listen} for configuration admin.listen: {error}"
+                ) from None
 
     def _check_protocols(self, names: list[str]) -> None:
         protocols = dict(entry.partition(":")[::2] for entry in self.listener_security_protocol_map)

@@ -35,6 +35,19 @@ def test_every_setting_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"  {setting.name} " in text
 
 
+def test_part_of_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [item["name"] for item in json.loads(output(capsys, "retention", "--json"))]
+    assert {"log.retention.hours", "offsets.retention.minutes", "retention.ms"} <= set(names)
+    assert all("retention" in name for name in names)
+
+
+def test_values_stand_within_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    wide = [line for line in output(capsys).splitlines() if len(line) > 80]
+    # One value and a few names are longer than any width would help.
+    assert len(wide) < 10, wide
+
+
 def test_one_setting(capsys: pytest.CaptureFixture[str]) -> None:
     text = output(capsys, "num.partitions")
     assert text.startswith("num.partitions\n")

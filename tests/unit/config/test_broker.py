@@ -120,6 +120,7 @@ def test_wrong_addresses(address: str) -> None:
         ({"listeners": "SSL://a:1"}, "the security protocol SSL is not supported"),
         ({"listeners": "://a:1"}, "is not a listener"),
         ({"advertised.listeners": "OTHER://a:1"}, "no listener is named OTHER"),
+        ({"admin.listen": "9644"}, "Invalid value 9644 for configuration admin.listen: '9644' is not an address"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect to 0.0.0.0"),
         ({"inter.broker.listener.name": "X"}, "no listener has this name"),
         ({"log.dirs": "/a,/b"}, "one directory only"),

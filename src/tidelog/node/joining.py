@@ -169,7 +169,7 @@ async def _ask_in_turn(
     deadline_s = loop.time() + patience_s
     [encoded] = encode_body(body)
     assert isinstance(encoded, bytes)
-    failure = ""
+    failure = told = ""
     while loop.time() < deadline_s:
         for address in where:
             client = RpcClient(f"{address[0]}:{address[1]}", partial(_same, address), client_id="tidelog-join")
@@ -183,7 +183,10 @@ async def _ask_in_turn(
                 failure = str(error)
             finally:
                 client.close()
-        logger.info("no member takes this node in yet", reason=failure)
+        if failure != told:
+            # It is asked for several times a second; the same reason need not be read as often.
+            logger.info("no member takes this node in yet", reason=failure)
+            told = failure
         await asyncio.sleep(RETRY_SECONDS)
     raise NodeStartError(f"no member of the cluster could be asked to join: {failure}")
 

@@ -60,3 +60,17 @@ def test_a_node_that_was_a_member_goes_on_when_nobody_answers(
         else:
             with pytest.raises(NodeStartError, match="could be asked to join"):
                 asyncio.run(asking)
+
+
+def test_the_same_reason_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A node that waits for its cluster asks several times a second."""
+    monkeypatch.setattr(joining, "JOIN_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(joining, "RETRY_SECONDS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        where = gone.getsockname()[:2]
+    own = ("127.0.0.1", 1)
+    with caplog.at_level("INFO", logger="tidelog.node"), pytest.raises(NodeStartError):
+        asyncio.run(joining.ask_to_join(BrokerConfig(log_dirs=str(tmp_path)), [own], [own], [where]))
+    assert len([record for record in caplog.records if "takes this node in" in record.getMessage()]) == 1

@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Producer
 from tests.cli.command import COMMAND_SECONDS_MAX, TIDELOG, Command
+
+from tidelog import Broker
 
 DEADLINE_S = 30.0
 
@@ -98,3 +101,22 @@ def test_a_member_that_is_terminated_leaves_its_group(
     assert process.returncode == 128 + signal.SIGTERM
     [described] = tidelog("groups", "describe", group, "--json").json
     assert (described["state"], described["lag"]) == ("empty", 0)
+
+
+def test_who_waits_is_told_that_nobody_answers() -> None:
+    with Broker() as broker:
+        broker.create_topic("left-alone")
+        process = Command(broker.bootstrap_servers).start("consume", "left-alone", "--follow", "--format", "raw")
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        producer.produce("left-alone", b"here")
+        assert producer.flush(DEADLINE_S) == 0
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"here\n"
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"no broker answers; waiting for one\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=DEADLINE_S) == (b"", b"")
+    finally:
+        process.kill()
+    assert process.returncode == 130

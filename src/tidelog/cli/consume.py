@@ -35,6 +35,9 @@ STALL_SECONDS_MAX = 30.0
 """Without --follow: no record and no end of a partition for so long means the broker stopped answering."""
 
 
+OUTAGE_SECONDS = 30.0
+
+
 class Start(NamedTuple):
     """Where reading begins: at an offset, at an end of the log, so many before the end, or at a time."""
 
@@ -138,7 +141,7 @@ def parse_start(offset: str | None, from_time: str | None, now_ms: int) -> Start
 
 
 def consumer_settings(args: argparse.Namespace) -> dict[str, Any]:
-    return {
+    settings: dict[str, Any] = {
         # librdkafka demands a group id; by hand-made assignment it is never used.
         "group.id": args.group or "tidelog-cli",
         "enable.auto.commit": False,
@@ -150,6 +153,24 @@ def consumer_settings(args: argparse.Namespace) -> dict[str, Any]:
         "fetch.message.max.bytes": 4 * 1024 * 1024,
         "check.crcs": True,
     }
+    if args.follow and not args.quiet:
+        settings["error_cb"] = Outage()
+    return settings
+
+
+class Outage:
+    """Says that nobody answers, to those who would wait for ever: at once, and again now and then."""
+
+    def __init__(self) -> None:
+        self._said_s = -OUTAGE_SECONDS
+
+    def __call__(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        now_s = time.monotonic()
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and now_s - self._said_s >= OUTAGE_SECONDS:
+            self._said_s = now_s
+            note("no broker answers; waiting for one")
 
 
 def plan(

@@ -101,7 +101,7 @@ def _state_name(text: str) -> str:
     for state in STATES:
         if plain == state.replace("_", "").replace("rebalancing", "rebalance"):
             return state
-    raise UsageError(f"--state: {text} is none; states are {', '.join(STATES)}")
+    raise UsageError(f"unknown state {text}; states are {', '.join(STATES)}")
 
 
 def describe_group(admin: AdminClient, group: str) -> ConsumerGroupDescription:

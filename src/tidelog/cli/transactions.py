@@ -138,7 +138,7 @@ def run_list(args: argparse.Namespace) -> int:
                 raise UsageError(f"--pattern: {args.pattern!r} is no regular expression")
             _check(answer.error_code, f"broker {node_id} cannot list transactions")
             if answer.unknown_state_filters:
-                raise UsageError(f"--state: {answer.unknown_state_filters[0]} is none; states are {', '.join(STATES)}")
+                raise UsageError(f"unknown state {answer.unknown_state_filters[0]}; states are {', '.join(STATES)}")
             listed += [
                 {
                     "id": found.transactional_id,

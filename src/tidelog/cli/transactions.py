@@ -135,7 +135,7 @@ def run_list(args: argparse.Namespace) -> int:
             with BrokerConnection(*address) as broker:
                 answer = broker.call(request, version)
             if answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
-                raise UsageError(f"--pattern: {args.pattern!r} is no regular expression")
+                raise UsageError(f"--pattern: {args.pattern!r} is no regular expression (INVALID_REGULAR_EXPRESSION)")
             _check(answer.error_code, f"broker {node_id} cannot list transactions")
             if answer.unknown_state_filters:
                 raise UsageError(f"unknown state {answer.unknown_state_filters[0]}; states are {', '.join(STATES)}")

@@ -6,7 +6,8 @@ import argparse
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.cli.clients import connect_consumer, connect_producer, describe_error, partition_ids
@@ -82,6 +83,18 @@ def make_value(size_bytes: int) -> bytes:
     return bytes(random.Random(size_bytes).choices(alphabet, k=size_bytes))
 
 
+@contextmanager
+def _producing(args: argparse.Namespace, settings: dict[str, Any]) -> Iterator[Producer]:
+    """A producer that is gone afterwards, with what it could not send: one that goes on looking for its topic makes a
+    broker create it again."""
+    producer = connect_producer(args, settings)
+    try:
+        yield producer
+    finally:
+        producer.purge()
+        producer.close()
+
+
 def _await_topic(client: Producer | Consumer, args: argparse.Namespace, topic: str) -> list[int]:
     """The topic's partitions."""
     return _patiently(args, lambda: partition_ids(client, args, topic))
@@ -114,17 +127,24 @@ def measure_produce(args: argparse.Namespace, topic: str) -> Throughput:
         "queue.buffering.max.kbytes": 1_048_576,
         "message.max.bytes": max(args.batch_size * 2, args.size * 2, 1_000_000),
     }
-    producers = [connect_producer(args, settings) for _ in range(args.producers)]
-    for producer in producers:
-        _await_topic(producer, args, topic)
-    shares = [
-        args.records // args.producers + (index < args.records % args.producers) for index in range(args.producers)
-    ]
-    senders = [
-        _Sender(producer, topic, share, make_value(args.size))
-        for producer, share in zip(producers, shares, strict=True)
-    ]
-    progress = Progress("produce:", args.records)
+    with ExitStack() as stack:
+        producers = [stack.enter_context(_producing(args, settings)) for _ in range(args.producers)]
+        for producer in producers:
+            _await_topic(producer, args, topic)
+        shares = [
+            args.records // args.producers + (index < args.records % args.producers) for index in range(args.producers)
+        ]
+        value = make_value(args.size)
+        senders = [_Sender(producer, topic, share, value) for producer, share in zip(producers, shares, strict=True)]
+        seconds = _send_all(senders, Progress("produce:", args.records))
+    failure = next((sender.failure for sender in senders if sender.failure), None)
+    if failure is not None:
+        raise CommandError(f"produce: {failure}")
+    return Throughput(args.records, args.records * args.size, seconds)
+
+
+def _send_all(senders: list[_Sender], progress: Progress) -> float:
+    """How long it took until the last had ended."""
     started = time.perf_counter()
     threads = [threading.Thread(target=sender.run, daemon=True) for sender in senders]
     for thread in threads:
@@ -138,11 +158,7 @@ def measure_produce(args: argparse.Namespace, topic: str) -> Throughput:
         for sender, thread in zip(senders, threads, strict=True):
             sender.stop()
             thread.join()
-    seconds = max(sender.ended for sender in senders) - started
-    failure = next((sender.failure for sender in senders if sender.failure), None)
-    if failure is not None:
-        raise CommandError(f"produce: {failure}")
-    return Throughput(args.records, args.records * args.size, seconds)
+    return max(sender.ended for sender in senders) - started
 
 
 class _Sender:
@@ -208,6 +224,8 @@ def _bulk_consumer(args: argparse.Namespace, **settings: Any) -> Consumer:
             # instead of the broker.
             "queued.min.messages": 1_000_000,
             "queued.max.messages.kbytes": 1_048_576,
+            # A full queue would put off the next fetch by a second, and be empty before that is over.
+            "fetch.queue.backoff.ms": 10,
             "fetch.message.max.bytes": 10 * 1024 * 1024,
             **settings,
         },
@@ -247,24 +265,24 @@ def measure_consume(args: argparse.Namespace, topic: str) -> Throughput:
 
 def measure_single(args: argparse.Namespace, topic: str) -> Latencies:
     """One record at a time with acks=1: from handing it over to its acknowledgement."""
-    producer = connect_producer(args, SINGLE_SETTINGS)
-    _await_topic(producer, args, topic)
     value = make_value(args.size)
     settled: list[KafkaError | None] = []
     latencies = []
     progress = Progress("single:", args.singles)
-    for number in range(args.singles + WARM_UP_RECORDS):
-        settled.clear()
-        started = time.perf_counter()
-        producer.produce(topic, value, partition=0, on_delivery=lambda error, _message: settled.append(error))
-        while not settled:
-            producer.poll(SETTLE_SECONDS_MAX)
-        elapsed = time.perf_counter() - started
-        if settled[0] is not None:
-            raise CommandError(f"single: {describe_error(settled[0])}")
-        if number >= WARM_UP_RECORDS:
-            latencies.append(elapsed)
-            progress.update(len(latencies))
+    with _producing(args, SINGLE_SETTINGS) as producer:
+        _await_topic(producer, args, topic)
+        for number in range(args.singles + WARM_UP_RECORDS):
+            settled.clear()
+            started = time.perf_counter()
+            producer.produce(topic, value, partition=0, on_delivery=lambda error, _message: settled.append(error))
+            while not settled:
+                producer.poll(SETTLE_SECONDS_MAX)
+            elapsed = time.perf_counter() - started
+            if settled[0] is not None:
+                raise CommandError(f"single: {describe_error(settled[0])}")
+            if number >= WARM_UP_RECORDS:
+                latencies.append(elapsed)
+                progress.update(len(latencies))
     progress.close()
     return Latencies(latencies)
 
@@ -273,41 +291,45 @@ def measure_end_to_end(args: argparse.Namespace, topic: str) -> Latencies:
     """Records at a steady rate; each carries the time it was handed over, the reader subtracts."""
     from confluent_kafka import OFFSET_END, TopicPartition
 
-    producer = connect_producer(args, SINGLE_SETTINGS)
     consumer = _bulk_consumer(args, **{"fetch.wait.max.ms": 100, "fetch.min.bytes": 1, "socket.nagle.disable": True})
     total = max(int(args.rate * args.seconds), 1)
     progress = Progress("end to end:", total)
-    ending = threading.Event()
-    writer: threading.Thread | None = None
     try:
-        _await_topic(producer, args, topic)
-        low, high = _patiently(args, lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10))
-        # A probe proves that the reader is in place before anything is timed.
-        consumer.assign([TopicPartition(topic, 0, max(high, low) if high >= 0 else OFFSET_END)])
-        producer.produce(topic, b"probe", partition=0)
-        producer.flush(10)
-        _await_probe(consumer)
-        writer = threading.Thread(target=_write_steadily, args=(producer, topic, args, total, ending), daemon=True)
-        writer.start()
-        latencies: list[float] = []
-        heard_at = time.monotonic()
-        while len(latencies) < total:
-            message = consumer.poll(0.5)
-            now = time.perf_counter_ns()
-            if message is None or message.error() is not None:
-                if time.monotonic() - heard_at > SETTLE_SECONDS_MAX / 4:
-                    raise CommandError(f"end to end: only {len(latencies)} of {total} records arrived")
-                continue
-            heard_at = time.monotonic()
-            latencies.append((now - int.from_bytes((message.value() or b"")[:TIMESTAMP_BYTES], "big")) / 1e9)
-            progress.update(len(latencies))
-        return Latencies(latencies)
+        with _producing(args, SINGLE_SETTINGS) as producer:
+            _await_topic(producer, args, topic)
+            low, high = _patiently(args, lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10))
+            # A probe proves that the reader is in place before anything is timed.
+            consumer.assign([TopicPartition(topic, 0, max(high, low) if high >= 0 else OFFSET_END)])
+            producer.produce(topic, b"probe", partition=0)
+            producer.flush(10)
+            _await_probe(consumer)
+            ending = threading.Event()
+            writer = threading.Thread(target=_write_steadily, args=(producer, topic, args, total, ending), daemon=True)
+            writer.start()
+            try:
+                return Latencies(_read_latencies(consumer, total, progress))
+            finally:
+                ending.set()
+                writer.join()
     finally:
         progress.close()
-        ending.set()
-        if writer is not None:
-            writer.join()
         consumer.close()
+
+
+def _read_latencies(consumer: Consumer, total: int, progress: Progress) -> list[float]:
+    latencies: list[float] = []
+    heard_at = time.monotonic()
+    while len(latencies) < total:
+        message = consumer.poll(0.5)
+        now = time.perf_counter_ns()
+        if message is None or message.error() is not None:
+            if time.monotonic() - heard_at > SETTLE_SECONDS_MAX / 4:
+                raise CommandError(f"end to end: only {len(latencies)} of {total} records arrived")
+            continue
+        heard_at = time.monotonic()
+        latencies.append((now - int.from_bytes((message.value() or b"")[:TIMESTAMP_BYTES], "big")) / 1e9)
+        progress.update(len(latencies))
+    return latencies
 
 
 def _await_probe(consumer: Consumer) -> None:

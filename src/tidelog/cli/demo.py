@@ -134,7 +134,12 @@ class Demo:
             f"topic {TOPIC} with {self._partitions} partitions in {format_seconds(time.perf_counter() - started)}"
         )
         client = argparse.Namespace(
-            bootstrap=broker.bootstrap_servers, client_settings=[], size=100, singles=SINGLES, records=self._records
+            bootstrap=broker.bootstrap_servers,
+            client_settings=[],
+            topic=None,
+            size=100,
+            singles=SINGLES,
+            records=self._records,
         )
         self._produced, self._seconds["produce"] = produce_orders(client, TOPIC, self._records)
         self._say(f"{format_count(self._produced.count)} orders written and acknowledged by all in-sync replicas")

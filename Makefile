@@ -40,7 +40,7 @@ FOREIGN_TESTS := $(addprefix tests/,cli conformance faults hostile)
 
 test: lint compiled $(SPARK) ## set everything up, then lint and run all tests but the long ones
 	$(BIN)/pytest -m "not long" $(WORKERS) $(addprefix --ignore ,$(FOREIGN_TESTS) tests/pipelines)
-	$(BIN)/pytest -m "not long" $(WORKERS) $(FOREIGN) $(FOREIGN_TESTS)
+	$(BIN)/pytest -m "not long" $(WORKERS) --timeout 300 $(FOREIGN) $(FOREIGN_TESTS)
 	$(BIN)/pytest -m "not long" $(WORKERS) --timeout 300 $(FOREIGN) tests/pipelines
 	@$(MAKE) --no-print-directory test-compiled
 

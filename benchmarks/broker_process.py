@@ -21,8 +21,10 @@ _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _CPU_TIME_OF_PROCESS = 2
 """What clock_getcpuclockid() makes of a process id on Linux: the inverted id, three bits to the left, and this kind."""
-PORTS = range(25000, 26000)
+PORTS = range(20000, 32000)
 """Below the kernel's ephemeral range: a port stays free for a restart while clients come and go."""
+_given_ports: set[int] = set()
+"""Some are bound long after they were found free, or are free again only until a broker is back."""
 
 
 class BrokerFailure(Exception):
@@ -30,16 +32,29 @@ class BrokerFailure(Exception):
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on right now."""
-    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise BrokerFailure(f"no free port in {PORTS}")
+    """A port of 127.0.0.1 that nobody listens on right now, and that this process was not given before."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> range:
+    """So many of them in a row."""
+    firsts = PORTS[: len(PORTS) - count + 1]
+    for first in random.SystemRandom().sample(firsts, len(firsts)):
+        ports = range(first, first + count)
+        if _given_ports.isdisjoint(ports) and all(map(_is_free, ports)):
+            _given_ports.update(ports)
+            return ports
+    raise BrokerFailure(f"no {count} free ports in a row in {PORTS}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30.0, interval_s: float = 0.01) -> None:

@@ -113,7 +113,7 @@ class Topics:
                 timestamp=timestamp_ms,
                 on_delivery=lambda error, _message: failures.append(error) if error else None,
             )
-        assert producer.flush(30) == 0
+        assert producer.flush(COMMAND_SECONDS_MAX) == 0
         assert not failures, failures[0]
 
     def delete(self, names: list[str]) -> None:

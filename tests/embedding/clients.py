@@ -13,7 +13,7 @@ DEADLINE_SECONDS = 60.0
 def produce_values(bootstrap_servers: str, topic: str, values: list[bytes]) -> None:
     """Returns when every record is acknowledged by all replicas."""
     failures: list[object] = []
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "acks": "all", "message.timeout.ms": 10_000})
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "acks": "all", "message.timeout.ms": 50_000})
     for value in values:
         producer.produce(topic, value, on_delivery=lambda error, _: failures.append(error) if error else None)
     assert producer.flush(DEADLINE_SECONDS) == 0

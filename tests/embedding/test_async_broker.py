@@ -20,7 +20,7 @@ def test_a_client_in_the_same_loop() -> None:
                 "orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
             )
             await consumer.start()
-            found = [(await asyncio.wait_for(consumer.getone(), 20)).value for _ in range(10)]
+            found = [(await asyncio.wait_for(consumer.getone(), 60)).value for _ in range(10)]
             await consumer.stop()
             assert found == [b"%d" % number for number in range(10)]
 

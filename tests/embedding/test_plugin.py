@@ -11,17 +11,17 @@ import pytest
 
 
 def write(servers, topic, **options):
-    producer = Producer({"bootstrap.servers": servers, "message.timeout.ms": 10000})
+    producer = Producer({"bootstrap.servers": servers, "message.timeout.ms": 50000})
     failures = []
     producer.produce(topic, b"v", on_delivery=lambda error, _: failures.append(error) if error else None, **options)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert not failures
 
 
 def end_offset(broker, topic, partition=0):
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "none"})
     try:
-        return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)[1]
+        return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=60)[1]
     finally:
         consumer.close()
 

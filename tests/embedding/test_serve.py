@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from benchmarks.broker_process import free_port
 from tests.embedding.clients import consume_values, end_offset, produce_values
 from tests.embedding.serving import refusal, serving
 
@@ -71,8 +72,7 @@ def test_settings_from_everywhere_and_the_last_wins(tmp_path: Path) -> None:
 
 
 def test_admin_port(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        admin = probe.getsockname()[1]
+    admin = free_port()
     with serving(tmp_path / "data", "--admin", f"127.0.0.1:{admin}") as server:
         produce_values(server.ready()["address"], "orders", [b"v"] * 7)
         assert json.loads(_get(admin, "/readyz")) == {"ready": True}
@@ -89,7 +89,7 @@ def test_admin_port(tmp_path: Path) -> None:
 
 
 def _get(port: int, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as response:
         return bytes(response.read())
 
 

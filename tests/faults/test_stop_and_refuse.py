@@ -73,7 +73,7 @@ def test_a_directory_in_use(node: Node) -> None:
 
 def test_a_directory_of_another_node(node: Node) -> None:
     node.start(["--node-id", "1"])
-    node.running.stop(10)
+    node.running.stop()
     line = refused(node.data, "--node-id", "2")
     assert "1" in line
     assert "2" in line

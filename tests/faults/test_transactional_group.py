@@ -106,7 +106,7 @@ def test_workers_of_a_group_copy_every_input_exactly_once(node: Node, protocol: 
     load.start()
     workers = [Worker(node, f"worker-{number}", source, target, group, protocol) for number in range(2)]
     try:
-        wait_until(lambda: min(positions(node, group, source)) > 0, "the group is at work", 30, interval_s=0.1)
+        wait_until(lambda: min(positions(node, group, source)) > 0, "the group is at work", 90, interval_s=0.1)
         for what, who in (("stop", 0), ("kill node", -1), ("kill", 0), ("stop", 1)):
             time.sleep(0.3 + source_of_chance.random())
             match what:

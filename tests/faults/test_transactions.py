@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from tests.conformance.transactions.producer import WireProducer, committed_offset, new_group, read
 from tests.faults.conftest import Node
 from tests.faults.load import SteadyLoad
-from tests.servers.topics import create_topic, new_name
+from tests.servers.topics import LATEST, create_topic, list_offset, new_name
 
 WORKER = Path(__file__).with_name("transactional_worker.py")
 
@@ -45,7 +45,9 @@ class Worker:
 
 
 def read_committed(node: Node, topic: str, partition: int) -> list[int]:
-    """Everything up to the last stable offset."""
+    """Everything up to the end, which is there when the last transaction is done."""
+    with Connection(node.port) as connection:
+        end = list_offset(connection, topic, partition, LATEST)[2]
     consumer = Consumer(
         {
             "bootstrap.servers": node.bootstrap,
@@ -63,9 +65,13 @@ def read_committed(node: Node, topic: str, partition: int) -> list[int]:
         while time.monotonic() < deadline:
             message = consumer.poll(0.5)
             if message is not None:
-                if message.error():
+                error = message.error()
+                if error is None:
+                    values.append(int(message.value()))
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                elif message.offset() >= end:
                     return values
-                values.append(int(message.value()))
         raise TimeoutError(f"no end of {topic}-{partition}")
     finally:
         consumer.close()

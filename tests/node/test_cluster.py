@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from benchmarks.broker_process import free_port
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -48,7 +49,7 @@ def create_at(broker: Broker, name: str, replicas: int = 3) -> ErrorCode:
 
 def create(bootstrap: str, name: str, partitions: int = 6, replicas: int = 3) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(name, partitions, replicas)], operation_timeout=30)[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, replicas)], operation_timeout=30)[name].result(DEADLINE_S)
 
 
 def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:
@@ -61,9 +62,9 @@ def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:
 
 
 def consume(bootstrap: str, topic: str, count: int, group: str) -> list[bytes]:
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "log_level": 0}
-    )
+    # By itself it would commit every five seconds, and then there may be nothing left to commit in the end.
+    settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.subscribe([topic])
     found: list[bytes] = []
     deadline_s = time.monotonic() + DEADLINE_S
@@ -104,11 +105,11 @@ def test_records_go_in_and_out_through_any_bootstrap(cluster: Cluster) -> None:
 def test_an_admin_client_may_ask_any_node(cluster: Cluster) -> None:
     outsider = next(broker for broker in cluster.brokers if not broker.node.is_controller)
     admin = AdminClient({"bootstrap.servers": outsider.bootstrap_servers, "log_level": 0})
-    described = admin.describe_cluster().result(30)
+    described = admin.describe_cluster().result(DEADLINE_S)
     assert {node.id for node in described.nodes} == {1, 2, 3}
     assert create_at(outsider, "too-many", replicas=4) == ErrorCode.INVALID_REPLICATION_FACTOR
     create(outsider.bootstrap_servers, "deleted")
-    admin.delete_topics(["deleted"], operation_timeout=30)["deleted"].result(30)
+    admin.delete_topics(["deleted"], operation_timeout=30)["deleted"].result(DEADLINE_S)
     until(lambda: all("deleted" not in b.node.metadata.topics for b in cluster.brokers), "the topic gone")
 
 
@@ -158,7 +159,9 @@ def test_another_node_joins_and_is_given_a_number(cluster: Cluster) -> None:
         # A node is ready when the others know it: whoever is asked next, a rebalance say, counts on it.
         assert all(b.node.metadata.is_live(4) for b in cluster.brokers)
         assert create_at(broker, "wider") == ErrorCode.NONE
-        assert broker.node.metadata.topics.keys() == cluster.brokers[0].node.metadata.topics.keys()
+        topics = broker.node.metadata.topics.keys()
+        # Who was not asked hears of it a moment later.
+        until(lambda: cluster.brokers[0].node.metadata.topics.keys() == topics, "the same topics everywhere")
     until(lambda: all(not b.node.metadata.is_live(4) for b in cluster.brokers), "the node that stopped fenced")
 
 
@@ -179,8 +182,7 @@ def test_who_is_not_taken_in(cluster: Cluster, settings: dict[str, object], word
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_node_cannot_join_itself(host: str) -> None:
-    with Broker() as other:
-        port = other.port
+    port = free_port()
     with pytest.raises(NodeStartError, match="cannot join itself"):
         Broker({"controller.quorum.bootstrap.servers": f"{host}:{port}"}, port=port).start()
 

@@ -29,6 +29,7 @@ SETTINGS = {
 }
 COPIED_BYTES = 3_000_000
 THROTTLED_BYTES_PER_SECOND = 1_000_000
+FREE_MOVES_MAX = 3
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,8 @@ def admin_of(nodes: dict[int, Broker]) -> AdminClient:
 def create(nodes: dict[int, Broker], topic: NewTopic) -> None:
     admin = admin_of(nodes)
     admin.create_topics([topic], operation_timeout=30)[topic.topic].result(DEADLINE_S)
+    # The controller was asked, whichever node that is; what is looked at is what node 1 knows.
+    until(lambda: topic.topic in nodes[1].node.metadata.topics, "node 1 knows the topic")
 
 
 def state(nodes: dict[int, Broker], topic: str, partition: int = 0) -> PartitionState:
@@ -119,22 +122,29 @@ def test_leadership_goes_back_to_the_preferred_replica_by_itself(nodes: dict[int
     until(lambda: state(nodes, "preferred").leader == 3, "the preferred replica leads again")
 
 
+def move(nodes: dict[int, Broker], name: str, rate: int | None = None) -> float:
+    """Seconds until a topic has moved from one node to another."""
+    create(nodes, NewTopic(name, 1, replica_assignment=[[1]]))
+    fill(nodes, name, COPIED_BYTES)
+    if rate is not None:
+        throttle(nodes, name, rate)
+    moved = ReassignablePartition(partition_index=0, replicas=[2])
+    since_s = time.monotonic()
+    with BrokerConnection("127.0.0.1", nodes[1].port) as connection:
+        topic = ReassignableTopic(name=name, partitions=[moved])
+        connection.call(AlterPartitionReassignmentsRequest(topics=[topic]), 1)
+    until(lambda: state(nodes, name).replicas == (2,), f"{name}: the move")
+    return time.monotonic() - since_s
+
+
 def test_a_reassignment_is_throttled_and_comes_to_its_end(nodes: dict[int, Broker]) -> None:
-    took_s: dict[str, float] = {}
-    for name, rate in (("freely", None), ("throttled", THROTTLED_BYTES_PER_SECOND)):
-        create(nodes, NewTopic(name, 1, replica_assignment=[[1]]))
-        fill(nodes, name, COPIED_BYTES)
-        if rate is not None:
-            throttle(nodes, name, rate)
-        moved = ReassignablePartition(partition_index=0, replicas=[2])
-        since_s = time.monotonic()
-        with BrokerConnection("127.0.0.1", nodes[1].port) as connection:
-            topic = ReassignableTopic(name=name, partitions=[moved])
-            connection.call(AlterPartitionReassignmentsRequest(topics=[topic]), 1)
-        until(lambda: state(nodes, name).replicas == (2,), f"{name}: the move")  # noqa: B023
-        took_s[name] = time.monotonic() - since_s
-    assert took_s["throttled"] >= COPIED_BYTES / THROTTLED_BYTES_PER_SECOND / 3, took_s
-    assert took_s["freely"] < took_s["throttled"], took_s
+    throttled_s = move(nodes, "throttled", THROTTLED_BYTES_PER_SECOND)
+    assert throttled_s >= COPIED_BYTES / THROTTLED_BYTES_PER_SECOND / 3
+    # The rate holds for the replicas it was set for. What else the machine does can make any one move slow.
+    freely_s: list[float] = []
+    while not freely_s or min(freely_s) >= throttled_s:
+        assert len(freely_s) < FREE_MOVES_MAX, (freely_s, throttled_s)
+        freely_s.append(move(nodes, f"freely-{len(freely_s)}"))
 
 
 def throttle(nodes: dict[int, Broker], topic: str, rate: int) -> None:

@@ -26,6 +26,9 @@ SMALL = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.cores.max": "2",
+    # Of a standalone cluster: no task before all executors are there, or the first of them may do all the work.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
     # Otherwise a task waits seconds for the executor that read its partition last.
     "spark.locality.wait": "0",
     "spark.ui.enabled": "false",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from benchmarks.broker_process import free_ports
 from tests.faults.cluster.conftest import SETTINGS
 from tests.faults.cluster.load import create_topic, is_whole, wait_for
 from tests.pipelines.driver import Pipeline, start
@@ -34,7 +35,8 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     arguments = ["--log-level", "error"]
     for name, value in SETTINGS.items():
         arguments += ["-o", f"{name}={value}"]
-    running = LocalCluster(nodes=3, data=tmp_path / "cluster", host="127.0.0.1", port=0, arguments=arguments)
+    port = free_ports(3)[0]
+    running = LocalCluster(nodes=3, data=tmp_path / "cluster", host="127.0.0.1", port=port, arguments=arguments)
     running.start()
     try:
         yield running

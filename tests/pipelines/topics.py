@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 READ_TIMEOUT_S = 60.0
 
@@ -54,19 +54,37 @@ def read_all(bootstrap: str, topic: str) -> list[Record]:
         }
     )
     try:
-        partitions = consumer.list_topics(topic, READ_TIMEOUT_S).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        unread, found = set(partitions), []
+        unread, found = end_offsets(bootstrap, topic), []
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in unread])
         deadline = time.monotonic() + READ_TIMEOUT_S
         while unread:
             if time.monotonic() >= deadline:
-                raise TimeoutError(f"no end of {topic}, partitions {unread}: a transaction is open")
+                raise TimeoutError(f"no end of {topic}, partitions {set(unread)}: a transaction is open")
             for message in consumer.consume(10_000, 0.1):
-                if message.error():
-                    unread.discard(message.partition())
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    # Told at the start of the first open transaction too, and again when there is more to read.
+                    if message.offset() >= unread.get(message.partition(), 0):
+                        unread.pop(message.partition(), None)
+                elif error is not None:
+                    raise KafkaException(error)
                 else:
                     found.append(_record(message))
         return sorted(found, key=lambda record: (record.partition, record.offset))
+    finally:
+        consumer.close()
+
+
+def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
+    """Behind the last record of every partition, committed or not."""
+    settings = {"group.id": f"counter-{uuid.uuid4().hex}", "isolation.level": "read_uncommitted"}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    try:
+        partitions = consumer.list_topics(topic, READ_TIMEOUT_S).topics[topic].partitions
+        return {
+            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), READ_TIMEOUT_S)[1]
+            for partition in partitions
+        }
     finally:
         consumer.close()
 

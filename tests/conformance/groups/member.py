@@ -37,7 +37,8 @@ from tidelog.protocol.generated.offset_fetch import (
 )
 from tidelog.protocol.generated.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-SESSION_MS = 10_000
+SESSION_MS = 60_000
+"""Nobody here is to be missed for as long as a test takes: members are silent while tools look at their group."""
 REBALANCE_MS = 30_000
 Owned = Sequence[tuple[bytes, Sequence[int]]]
 

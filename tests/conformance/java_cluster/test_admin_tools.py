@@ -48,6 +48,12 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
+def create(cluster: Cluster, name: str, partitions: int) -> None:
+    """A topic that every node knows: the tools ask one that was not told of it."""
+    cluster.create_topic(name, partitions)
+    until(lambda: all(name in broker.node.metadata.topics for broker in cluster.brokers), f"{name} known everywhere")
+
+
 def test_metadata_quorum(tool: Tool, cluster: Cluster) -> None:
     def voters() -> str:
         described = tool(QUORUM, "describe", "--status").check()
@@ -63,7 +69,7 @@ def test_metadata_quorum(tool: Tool, cluster: Cluster) -> None:
 
 
 def test_reassign_partitions(tool: Tool, cluster: Cluster, tmp_path: Path) -> None:
-    cluster.create_topic("moved", 2)
+    create(cluster, "moved", 2)
     plan = tmp_path / "plan.json"
     plan.write_text(
         json.dumps(
@@ -84,7 +90,7 @@ def test_reassign_partitions(tool: Tool, cluster: Cluster, tmp_path: Path) -> No
 
 
 def test_leader_election(tool: Tool, cluster: Cluster) -> None:
-    cluster.create_topic("elected", 3)
+    create(cluster, "elected", 3)
     result = tool("leader-election", "--election-type", "preferred", "--all-topic-partitions")
     assert result.status == 0, result
 

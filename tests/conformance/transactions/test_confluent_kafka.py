@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.wire import Connection
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from tests.servers.topics import create_topic, new_name
 
 WAIT_S = 30
@@ -41,9 +41,13 @@ def read_all(broker: BrokerProcess, topic: str, isolation: str = "read_committed
             message = consumer.poll(0.5)
             if message is None:
                 continue
-            if message.error():
+            error = message.error()
+            if error is None:
+                values.append(message.value())
+            elif error.code() == KafkaError._PARTITION_EOF:
                 return values
-            values.append(message.value())
+            else:
+                raise KafkaException(error)
         raise TimeoutError(f"no end of {topic} after {len(values)} records")
     finally:
         consumer.close()

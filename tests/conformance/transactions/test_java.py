@@ -35,11 +35,12 @@ def test_javas_producer_moves_its_epoch_with_every_transaction(
     name = new_name("perf")
     java_tools.run(
         "producer-perf-test",
-        *("--topic", topic, "--num-records", "400", "--record-size", "10", "--throughput", "1000"),
+        # For two seconds: records that a busy machine held up at the start are sent at once, in one transaction.
+        *("--topic", topic, "--num-records", "1000", "--record-size", "10", "--throughput", "500"),
         *("--transactional-id", name, "--transaction-duration-ms", "40"),
         *("--command-property", f"bootstrap.servers={broker.bootstrap}"),
     ).check()
-    assert len(read(connection, topic)) == 400
+    assert len(read(connection, topic)) == 1000
     data = bytes(fetch(connection, topic, committed=True).records)
     markers = [header.producer_epoch for _, header in iterate_headers(data) if header.is_control]
     assert len(markers) >= 3
@@ -88,6 +89,7 @@ def test_kafka_prints_the_transaction_log(java_tools: JavaTools, broker: BrokerP
     producer = WireProducer(connection).started()
     assert producer.produce(topic, b"x", version=12) == 0
     assert producer.end_settled(commit=True, version=5) == 0
+    producer.wait_for("CompleteCommit")
     files = [str(path) for path in sorted(broker.data.glob("__transaction_state-*/*.log")) if path.stat().st_size]
     dumped = java_tools.run("dump-log", "--transaction-log-decoder", "--files", ",".join(files)).check()
     own = [line for line in dumped.splitlines() if producer.transactional_id in line]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.broker_process import free_ports
 
 from tidelog.cli.local_cluster import LocalCluster
 
@@ -28,7 +29,8 @@ def running_cluster(cluster_data: Path) -> Iterator[LocalCluster]:
     arguments = ["--log-level", "warning"]
     for name, value in SETTINGS.items():
         arguments += ["-o", f"{name}={value}"]
-    running = LocalCluster(nodes=3, data=cluster_data, host="127.0.0.1", port=0, arguments=arguments)
+    port = free_ports(3)[0]
+    running = LocalCluster(nodes=3, data=cluster_data, host="127.0.0.1", port=port, arguments=arguments)
     running.start()
     try:
         yield running

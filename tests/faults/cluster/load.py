@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 from collections import defaultdict
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidelog.cli.cluster_state import ClusterState, read_state
@@ -65,15 +66,20 @@ def is_whole(state: ClusterState) -> bool:
     return len(state.live_racks()) == 3 and not state.under_replicated and not state.leaderless and bool(state.quorum)
 
 
+def elect_leaders(bootstrap: str, request: ElectLeadersRequest) -> None:
+    """Asks for an election. The state tells whether there was one: while the controller moves there is none."""
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
+    with contextlib.suppress(CommandError), BrokerConnection(host, int(port)) as connection:
+        connection.call(request, 2)
+
+
 def spread_leaders(bootstrap: str, topic: str) -> ClusterState:
     """Leadership of the topic back to its preferred replicas, one on every node."""
 
     def is_spread(state: ClusterState) -> bool:
         leaders = {place.leader for partition, place in state.partitions.items() if partition.topic == topic}
         if is_whole(state) and len(leaders) < PARTITIONS:
-            host, _, port = bootstrap.split(",")[0].rpartition(":")
-            with BrokerConnection(host, int(port)) as connection:
-                connection.call(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=5000), 2)
+            elect_leaders(bootstrap, ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=5000))
         return is_whole(state) and len(leaders) == PARTITIONS
 
     return wait_for(bootstrap, is_spread, "a leader on every node")
@@ -166,13 +172,14 @@ class Load:
 
 
 def read_numbers(bootstrap: str, topic: str, partition: int) -> list[int]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "log_level": 0})
+    settings = {"group.id": "check", "enable.auto.commit": False, "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     try:
         where = TopicPartition(topic, partition, 0)
-        _, end = consumer.get_watermark_offsets(where, timeout=30)
+        deadline_s = time.monotonic() + DEADLINE_S
+        end = end_offset(consumer, where, deadline_s)
         consumer.assign([where])
         numbers: list[int] = []
-        deadline_s = time.monotonic() + DEADLINE_S
         while len(numbers) < end:
             if time.monotonic() >= deadline_s:
                 raise TimeoutError(f"{len(numbers)} of {end} records read")
@@ -180,3 +187,13 @@ def read_numbers(bootstrap: str, topic: str, partition: int) -> list[int]:
         return numbers
     finally:
         consumer.close()
+
+
+def end_offset(consumer: Consumer, where: TopicPartition, deadline_s: float) -> int:
+    """Asked again while the leader moves: that is an error of the client, and none of the cluster."""
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(where, timeout=10)[1])
+        except KafkaException:
+            if time.monotonic() >= deadline_s:
+                raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.faults.cluster.load import (
     DEADLINE_S,
     PARTITIONS,
     create_topic,
+    end_offset,
     is_whole,
     read_numbers,
     spread_leaders,
@@ -44,8 +46,8 @@ def end_offsets(bootstrap: str, topic: str) -> int:
     """Of all partitions together: how many records there are."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "counting", "log_level": 0})
     try:
-        ends = [consumer.get_watermark_offsets(Where(topic, index), timeout=30)[1] for index in range(PARTITIONS)]
-        return sum(ends)
+        deadline_s = time.monotonic() + DEADLINE_S
+        return sum(end_offset(consumer, Where(topic, index), deadline_s) for index in range(PARTITIONS))
     finally:
         consumer.close()
 
@@ -91,7 +93,8 @@ def test_the_producer_and_the_consumer_of_kafkas_own_tools(
     topic, victim, _ = begun(cluster)
     count, results = 3000, list[ToolResult]()
     arguments = ("--bootstrap-server", cluster.bootstrap, "--topic", topic)
-    load = ("--num-records", str(count), "--record-size", "100", "--throughput", "500")
+    # Slow enough that it is at work for seconds, even if its first record waited long for a busy machine.
+    load = ("--num-records", str(count), "--record-size", "100", "--throughput", "300")
     properties = ("--command-property", "acks=all", "enable.idempotence=true", "linger.ms=0")
 
     def write() -> None:

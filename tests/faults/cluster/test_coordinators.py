@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -66,11 +67,11 @@ def test_a_group_goes_on_when_its_coordinator_is_gone(cluster: LocalCluster, num
     consumer.subscribe([topic])
     seen: dict[int, int] = {}
 
-    def read_until(count: int) -> None:
+    def read_until(is_enough: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + DEADLINE_S
-        while len(seen) < count:
+        while not is_enough():
             if time.monotonic() >= deadline_s:
-                raise TimeoutError(f"{len(seen)} of {count} read")
+                raise TimeoutError(f"{len(seen)} read, which is not enough")
             for message in consumer.consume(200, 0.5):
                 if not message.error():
                     number = int(message.value())
@@ -81,16 +82,16 @@ def test_a_group_goes_on_when_its_coordinator_is_gone(cluster: LocalCluster, num
                 # No coordinator at the moment, or nothing new to commit.
                 continue
 
-    read_until(100)
+    read_until(lambda: len(seen) >= 100)
     victim = coordinator_of(cluster.bootstrap, group, GROUP)
     cluster.send_signal(victim, number)
-    read_until(len(seen) + 200)
+    before = len(seen)
+    read_until(lambda: len(seen) >= before + 200)
     revive(cluster, victim, number)
     load.stop()
     acknowledged = set().union(*load.acknowledged.values())
-    read_until(len(acknowledged))
+    read_until(lambda: acknowledged <= set(seen))
     consumer.close()
-    assert acknowledged <= set(seen)
     wait_for(without(cluster, victim), is_whole, "a whole cluster in the end")
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.broker_process import free_ports, wait_until
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.faults.cluster.load import create_topic, is_whole, wait_for
+from tests.faults.cluster.load import DEADLINE_S, create_topic, is_whole, wait_for
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -21,7 +22,8 @@ TORN_BYTES = 90
 @pytest.fixture
 def snapshotting(tmp_path: Path) -> Iterator[LocalCluster]:
     arguments = ["--log-level", "warning", "-o", "metadata.log.max.record.bytes.between.snapshots=2000"]
-    cluster = LocalCluster(nodes=3, data=tmp_path, host="127.0.0.1", port=0, arguments=arguments)
+    port = free_ports(3)[0]
+    cluster = LocalCluster(nodes=3, data=tmp_path, host="127.0.0.1", port=port, arguments=arguments)
     cluster.start()
     try:
         yield cluster
@@ -63,10 +65,10 @@ def test_torn_tail_and_bad_snapshot(
     victim = next(node_id for node_id in cluster.pids if node_id != state.controller_id)
     directory = metadata_of(tmp_path, victim)
     wait_for(at(cluster, victim), lambda state: names <= topics(state), "the victim knows all topics")
-    snapshots = sorted(directory.glob("*.checkpoint"))
-    assert len(snapshots) >= 2, "enough was written for snapshots"
+    # They are written beside the work of the node: the newest is known when it does not work any more.
+    wait_until(lambda: len(list(directory.glob("*.checkpoint"))) >= 2, "enough was written for snapshots", DEADLINE_S)
     cluster.send_signal(victim, signal.SIGKILL)
-    flip(snapshots[-1])
+    flip(max(directory.glob("*.checkpoint")))
     tear(max(directory.glob("*.log")))
     names.add(create_topic_on_two(cluster, victim))
     capfd.readouterr()

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.broker_process import free_ports
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from tests.faults.cluster.load import DEADLINE_S, wait_for, without
@@ -29,7 +30,8 @@ NODES, DRAINED = 4, 4
 def four(tmp_path: Path) -> Iterator[LocalCluster]:
     arguments = ["--log-level", "error", "-o", "default.replication.factor=3", "-o", "offsets.topic.num.partitions=3"]
     arguments += ["-o", "num.partitions=8"]
-    cluster = LocalCluster(nodes=NODES, data=tmp_path, host="127.0.0.1", port=0, arguments=arguments)
+    port = free_ports(NODES)[0]
+    cluster = LocalCluster(nodes=NODES, data=tmp_path, host="127.0.0.1", port=port, arguments=arguments)
     cluster.start()
     try:
         yield cluster

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.broker_process import free_ports
 from tests.faults.cluster.conftest import SETTINGS
 from tests.faults.cluster.load import Load, cluster_state, create_topic, wait_for
 
@@ -28,7 +29,10 @@ def five(tmp_path: Path) -> Iterator[LocalCluster]:
     arguments = ["--log-level", "error", "-o", "tidelog.quorum.voters.max=5"]
     for name, value in SETTINGS.items():
         arguments += ["-o", f"{name}={value}"]
-    cluster = LocalCluster(nodes=NODES, data=tmp_path, host="127.0.0.1", port=0, arguments=arguments, voters_max=NODES)
+    port = free_ports(NODES)[0]
+    cluster = LocalCluster(
+        nodes=NODES, data=tmp_path, host="127.0.0.1", port=port, arguments=arguments, voters_max=NODES
+    )
     cluster.start()
     try:
         yield cluster

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.faults.cluster.load import PARTITIONS, Load, create_topic, is_whole, wait_for
+from benchmarks.broker_process import wait_until
+from tests.faults.cluster.load import DEADLINE_S, PARTITIONS, Load, create_topic, is_whole, wait_for
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -43,9 +44,15 @@ def test_a_replica_that_lost_its_logs_copies_them_again(cluster: LocalCluster, c
         shutil.rmtree(cluster_data / f"node-{victim}" / f"{load.topic}-{partition}")
     cluster.start_again(victim)
     finish(cluster, load)
-    for partition in range(PARTITIONS):
-        logs = {log_bytes(cluster_data / f"node-{node_id}", load.topic, partition) for node_id in (1, 2, 3)}
-        assert len(logs) == 1, "every replica has the same bytes"
+
+    def are_same() -> bool:
+        return all(
+            len({log_bytes(cluster_data / f"node-{node_id}", load.topic, partition) for node_id in (1, 2, 3)}) == 1
+            for partition in range(PARTITIONS)
+        )
+
+    # One that was slow in the end may have been out of sync, and is still fetching.
+    wait_until(are_same, "every replica has the same bytes", DEADLINE_S)
 
 
 def test_a_killed_node_of_a_topic_that_syncs_follows_again_though_nothing_is_written(cluster: LocalCluster) -> None:

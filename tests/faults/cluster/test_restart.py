@@ -9,13 +9,21 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.faults.cluster.load import DEADLINE_S, PARTITIONS, Load, create_topic, is_whole, read_numbers, wait_for
+from tests.faults.cluster.load import (
+    DEADLINE_S,
+    PARTITIONS,
+    Load,
+    create_topic,
+    elect_leaders,
+    is_whole,
+    read_numbers,
+    wait_for,
+)
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
-from tidelog.cli.wire import BrokerConnection
 from tidelog.model import ids
-from tidelog.protocol.generated import elect_leaders
+from tidelog.protocol.generated.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 NODES = (1, 2, 3)
 
@@ -31,12 +39,14 @@ def written(cluster: LocalCluster) -> Load:
 
 def commit_offsets(bootstrap: str, topic: str) -> int:
     """Reads a little as a group, and remembers how much."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "readers", "auto.offset.reset": "earliest", "log_level": 0}
-    )
+    settings = {"group.id": "readers", "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.subscribe([topic])
     read = 0
+    deadline_s = time.monotonic() + DEADLINE_S
     while read < 10:
+        if time.monotonic() >= deadline_s:
+            raise TimeoutError(f"{read} records read")
         read += len([message for message in consumer.consume(10, 1.0) if not message.error()])
     committed = consumer.commit(asynchronous=False)
     consumer.close()
@@ -104,14 +114,16 @@ def test_the_last_in_sync_with_an_empty_disk_does_not_empty_the_others(
     cluster.start_again(2, 3)
 
     def waits_for_an_operator(state: ClusterState) -> bool:
-        return len(state.live_racks()) == 3 and state.partitions[where].leader == -1
+        return len(state.live_racks()) == 3 and [partition for partition, _ in state.leaderless] == [where]
 
-    wait_for(bootstrap, waits_for_an_operator, "all are back, and the partition has no leader")
-    assert len(wait_for(bootstrap, lambda state: len(state.leaderless) == 1, "the others are led").leaderless) == 1
-    host, _, port = bootstrap.split(",")[0].rpartition(":")
-    wanted = elect_leaders.TopicPartitions(topic=topic, partitions=[0])
-    with BrokerConnection(host, int(port)) as connection:
-        connection.call(elect_leaders.ElectLeadersRequest(election_type=1, topic_partitions=[wanted]), 2)
-    state = wait_for(bootstrap, is_whole, "a whole cluster in the end")
+    wait_for(bootstrap, waits_for_an_operator, "all are back, and only the partition has no leader")
+    wanted = TopicPartitions(topic=topic, partitions=[0])
+
+    def is_whole_again(state: ClusterState) -> bool:
+        if where in (partition for partition, _ in state.leaderless):
+            elect_leaders(bootstrap, ElectLeadersRequest(election_type=1, topic_partitions=[wanted]))
+        return is_whole(state) and where in state.partitions
+
+    state = wait_for(bootstrap, is_whole_again, "a whole cluster in the end")
     assert state.partitions[where].leader == 3
     assert read_numbers(bootstrap, topic, 0) == list(range(100))

@@ -67,7 +67,7 @@ class Bench:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
         found: list[Any] = []
         ended = 0
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while ended < partitions and time.monotonic() < deadline:
             for message in consumer.consume(1000, timeout=0.2):
                 error = message.error()

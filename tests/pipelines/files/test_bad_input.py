@@ -260,7 +260,8 @@ def test_a_broker_that_is_away_is_waited_for(bench: Bench, write_file: WriteFile
             (lambda statuses: statuses[0].rows_in == 2, nothing),
         )
         assert sorted(row[0] for row in away.rows) == [1, 2]
-        assert f"no broker answers at {broker.bootstrap_servers}" in away.lines[0]
+        # So impatient a client may have been disappointed before that, on a busy machine.
+        assert any(f"no broker answers at {broker.bootstrap_servers}" in line for line in away.lines), away.lines
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tidelog.controller.service import ControllerService
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.rpc import RpcClient, RpcPool, RpcTimedOut
 
-NOT_LONG_S = 5.0
+NOT_LONG_S = 30.0
 
 
 async def ask_node_3(cluster: MemoryCluster, answers: dict[int, str], timeout_s: float) -> str:

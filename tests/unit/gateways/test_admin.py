@@ -43,7 +43,7 @@ async def serving(source: Source) -> AsyncIterator[int]:
 
 async def get(port: int, path: str, *, method: str = "GET", accept: str = "") -> tuple[int, str, bytes]:
     def ask() -> tuple[int, str, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         try:
             connection.request(method, path, headers={"Accept": accept} if accept else {})
             response = connection.getresponse()
@@ -150,7 +150,7 @@ def test_connections_beyond_the_limit_are_turned_away() -> None:
             for _, writer in open_connections:
                 writer.close()
                 await writer.wait_closed()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while (await get(port, "/healthz"))[0] != 200:
                     await asyncio.sleep(0.01)
 

@@ -181,7 +181,7 @@ async def test_a_group_can_be_formed_and_committed_to() -> None:
     coordinator.start()
     reply = await answer(coordinator.join(join_request()))
     assert reply == Joined(ErrorCode.MEMBER_ID_REQUIRED, "c-1")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         reply = await answer(coordinator.join(join_request(member_id="c-1")))
     assert (reply.error, reply.generation, reply.leader) == (NONE, 1, "c-1")
     synced = await answer(coordinator.sync(Sync("g", "c-1", None, 1, None, None, [("c-1", b"A")])))
@@ -404,7 +404,7 @@ async def test_what_the_metadata_says_is_followed() -> None:
     deleted = MetadataDelta()
     deleted.topics_deleted.append(TopicImage("t", bytes(16), {}, {}))
     coordinator.metadata_changed(topic.image(), deleted)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while offset_of(coordinator, "g") != -1:
             await asyncio.sleep(0)
 

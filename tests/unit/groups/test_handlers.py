@@ -110,7 +110,7 @@ class Caller:
         if isinstance(response, PendingReply):
             response = parts_of(response)
         if asyncio.iscoroutine(response):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 response = await response
         encoded = response if isinstance(response, bytes) else response.encode(version)
         answer, end = response_class(api_key).decode(encoded, 0, version)

@@ -24,7 +24,7 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(size)
 
 
-async def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+async def wait_until(condition: Callable[[], bool], timeout_s: float = 40.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "condition not met in time"
@@ -36,7 +36,7 @@ CHOSEN = {"loop": "auto"}
 
 def run_scenario(scenario: Callable[[], Awaitable[None]]) -> None:
     with asyncio.Runner(loop_factory=lambda: new_event_loop(CHOSEN["loop"])) as runner:
-        runner.run(asyncio.wait_for(scenario(), 30))
+        runner.run(asyncio.wait_for(scenario(), 90))
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import threading
 import time
 import urllib.error
@@ -10,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from benchmarks.broker_process import free_port
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.node.node import Node
@@ -29,11 +29,6 @@ def config_of(path: Path, **settings: str) -> BrokerConfig:
     return BrokerConfig.from_mapping(
         {"log.dirs": str(path), "listeners": "PLAINTEXT://127.0.0.1:0", "admin.listen": "127.0.0.1:0", **texts}
     )
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 async def test_a_node_that_takes_long_to_start_is_alive_and_not_ready(tmp_path: Path) -> None:

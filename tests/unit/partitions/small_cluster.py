@@ -46,7 +46,7 @@ from tidelog.telemetry.metrics import NodeMetrics
 R = TypeVar("R")
 TOPIC = "events"
 TOPIC_ID = b"t" * 16
-SETTINGS = {"replica_lag_time_max_ms": 2000, "replica_fetch_wait_max_ms": 100, "replica_fetch_backoff_ms": 100}
+SETTINGS = {"replica_fetch_wait_max_ms": 100, "replica_fetch_backoff_ms": 100}
 WAIT_S = 30.0
 
 

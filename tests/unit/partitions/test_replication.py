@@ -181,16 +181,18 @@ async def test_a_lagging_follower_leaves_the_in_sync_set_and_comes_back(tmp_path
         await gone.stop()
         error, offset = await cluster.leader.produce(b"b", timeout_ms=20_000)
         assert (error, offset) == (0, 1)
-        assert set(cluster.state.isr) == {1, 2}
+        # On a busy machine the other one may have been late too: it comes back by itself.
+        await cluster.in_sync(1, 2)
         await gone.start()
         await cluster.in_sync(1, 2, 3)
         assert gone.values() == [b"a", b"b"]
 
 
 async def test_too_few_in_sync_replicas_refuse_before_and_after_the_append(tmp_path: Path) -> None:
-    async with SmallCluster(tmp_path, replica_lag_time_max_ms=300) as cluster:
+    # Longer than it takes to stop two of them: the set is whole when the record is appended.
+    async with SmallCluster(tmp_path, replica_lag_time_max_ms=2000) as cluster:
         await cluster.start(min_insync_replicas="2")
-        await cluster.leader.produce(b"a")
+        assert (await cluster.leader.produce(b"a"))[0] == 0
         await cluster.brokers[2].stop()
         await cluster.brokers[3].stop()
         error, _ = await cluster.leader.produce(b"b", timeout_ms=20_000)

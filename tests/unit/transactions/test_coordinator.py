@@ -121,7 +121,7 @@ async def world() -> AsyncIterator[World]:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not await condition():
             await asyncio.sleep(0.002)
 
@@ -328,7 +328,7 @@ async def test_a_round_that_fails_is_logged_and_not_the_last(world: World, caplo
             raise RuntimeError("out of luck")
 
     task = asyncio.ensure_future(world.coordinator._every(1, fail_once))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while rounds < 3:
             await asyncio.sleep(0.001)
     task.cancel()

@@ -63,10 +63,17 @@ class Commands:
     async def transfer_leadership(self, node_id: int | None = None, *, timeout_s: float = 5.0) -> int:
         """Makes another voter the leader (None: the one that is furthest); returns who leads then.
 
-        Raises MembershipRefused when it did not come to be; this node then leads on.
+        Raises MembershipRefused when it did not come to be; this node then leads on. Until an election timeout has
+        passed since, a successor that was only slow may take over all the same.
         """
         deadline_s = asyncio.get_running_loop().time() + timeout_s
-        await self._command(lambda token: TransferLeadership(token, node_id))
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                await self._command(lambda token: TransferLeadership(token, node_id))
+        except TimeoutError:
+            raise MembershipRefused(
+                ErrorCode.REQUEST_TIMED_OUT, f"The leadership was not handed over within {timeout_s:g} s."
+            ) from None
         while self.leader_id < 0 and asyncio.get_running_loop().time() < deadline_s:
             await asyncio.sleep(POLL_S)
         return self.leader_id

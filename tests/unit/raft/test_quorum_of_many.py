@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -101,6 +102,24 @@ def test_a_leader_that_stops_hands_over(tmp_path: Path) -> None:
         await agreed(cluster, "first", "second")
 
     run(tmp_path, test)
+
+
+def test_a_leader_whose_successor_does_not_answer_stops_all_the_same(tmp_path: Path) -> None:
+    """Who hands over waits as long as he says, not until the next election would be due."""
+
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.start(1, any_of(1))
+        await cluster.start(2, NO_MEMBERS)
+        await leader.quorum.add_voter(Member(2, bytes([2]) * 16))
+        silent = cluster.nodes.pop(2)
+        async with asyncio.timeout(30):
+            with pytest.raises(MembershipRefused) as refused:
+                await leader.quorum.transfer_leadership(timeout_s=0.2)
+            assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
+            await leader.quorum.stop()
+        await silent.quorum.stop()
+
+    run(tmp_path, test, election_timeout_ms=60_000, heartbeat_interval_ms=500)
 
 
 def test_a_node_that_joins_late_gets_the_snapshot_and_a_vote(tmp_path: Path) -> None:

@@ -336,7 +336,8 @@ class Quorum(Commands):
             event.token.done.set_exception(self._outage or NotLeader(NOBODY))
 
     def _schedule(self) -> None:
-        if self._machine is None or self._is_stopping:
+        if self._machine is None or self._is_stopping or self._outage is not None:
+            # During an outage the machine hears nothing, so a deadline that has passed would only pass again at once.
             return
         deadline_ms = self._machine.deadline_ms()
         if self._timer is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tidelog.raft.core.effects import HardState
 from tidelog.raft.core.members import ANY_DIRECTORY, NO_MEMBERS, Member
 from tidelog.raft.errors import MembershipRefused, NotLeader
 from tidelog.raft.quorum_state import read_quorum_state, write_quorum_state
+from tidelog.storage.errors import StorageFailure
 
 THREE = any_of(1, 2, 3)
 
@@ -277,5 +279,32 @@ def test_a_member_that_cannot_follow_drops_out_and_the_others_go_on(tmp_path: Pa
         assert not lost.quorum.is_leader
         with pytest.raises(ConnectionError):
             await lost.quorum.receive(b"")
+
+    run(tmp_path, test)
+
+
+def test_a_member_whose_disk_refuses_waits_without_spinning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await start_three(cluster)
+        member = next(node for node in cluster.nodes.values() if node is not leader)
+        ticks, tick = [], member.quorum._tick
+
+        def count() -> None:
+            ticks.append(time.monotonic())
+            tick()
+
+        def refuse(*_: object) -> None:
+            raise StorageFailure("no room")
+
+        with monkeypatch.context() as full:
+            full.setattr(member.quorum, "_tick", count)
+            full.setattr(member.quorum._store, "write", refuse)
+            await cluster.propose("first")
+            await eventually(lambda: member.quorum._outage is not None)
+            ticks.clear()
+            # Longer than it would wait for its leader, shorter than until it tries again.
+            await asyncio.sleep(0.7)
+            assert len(ticks) <= 1
+        await agreed(cluster, "first")
 
     run(tmp_path, test)

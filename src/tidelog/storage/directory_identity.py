@@ -10,6 +10,7 @@ import base64
 import errno
 import fcntl
 import os
+from contextlib import suppress
 from typing import NamedTuple
 
 from tidelog.storage.files import read_whole, write_whole
@@ -56,8 +57,10 @@ class DirectoryLock:
                 raise DirectoryRefused(f"the data directory {directory} cannot be locked: {error.strerror}") from None
             who = f"process {holder}" if holder.isdigit() else "another process"
             raise DirectoryRefused(f"the data directory {directory} is in use by {who}") from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):
+            # The lock holds without the name of its holder, and what makes room on a full disk is only now to come.
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         if self._fd >= 0:

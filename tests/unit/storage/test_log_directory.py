@@ -15,7 +15,7 @@ from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.storage import flushing
 from tidelog.storage.checkpoints import decode_offsets, read_offsets
-from tidelog.storage.directory_identity import DirectoryRefused
+from tidelog.storage.directory_identity import DirectoryLock, DirectoryRefused
 from tidelog.storage.leftovers import remove_all
 from tidelog.storage.log_directory import LogDirectory, parse_directory_name
 
@@ -75,6 +75,21 @@ def test_a_second_user_in_this_process_is_refused(tmp_path: Path) -> None:
         open_directory(tmp_path)
     directory.close()
     open_directory(tmp_path).close()
+
+
+def test_a_full_disk_does_not_keep_the_lock_from_being_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes room comes after it."""
+    open_directory(tmp_path).close()
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", refuse)
+        lock = DirectoryLock(str(tmp_path))
+        with pytest.raises(DirectoryRefused, match="in use by another process"):
+            DirectoryLock(str(tmp_path))
+    lock.release()
 
 
 def test_another_process_is_refused_until_this_one_is_gone(tmp_path: Path) -> None:

@@ -217,11 +217,17 @@ class BrokerDuties:
         for node_id in self.sessions.silent(self._now_ms()):
             broker = self._controller.newest_image.brokers.get(node_id)
             if broker is not None and not broker.fenced:
-                logger.warning("node is silent and gets no more work", node=node_id)
-                await self._controller.submit(partial(_fence, self._config, node_id))
+                await self._controller.submit(partial(self._decide_fence, node_id))
                 self._is_unsettled = True
             if not self.sessions.is_alive(node_id, self._now_ms()):
                 self.sessions.forget(node_id)
+
+    def _decide_fence(self, node_id: int, image: MetadataImage) -> Decision[None]:
+        """Looks once more: while others were fenced, or this waited its turn, the node may have been heard."""
+        if self.sessions.is_alive(node_id, self._now_ms()):
+            return Decision([], None)
+        logger.warning("node is silent and gets no more work", node=node_id)
+        return decide_fence_broker(image, self._config, node_id)
 
     async def _settle(self) -> None:
         """Finishes what decisions about brokers left over; nearly always nothing."""
@@ -255,10 +261,6 @@ class BrokerDuties:
             return
         logger.info("node became a voter", node=member.node_id)
         self._wake.set()
-
-
-def _fence(config: BrokerConfig, node_id: int, image: MetadataImage) -> Decision[None]:
-    return decide_fence_broker(image, config, node_id)
 
 
 def _with_config(

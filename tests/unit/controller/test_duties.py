@@ -124,6 +124,23 @@ def test_a_silent_node_is_fenced_and_heard_again_it_works() -> None:
     with_world(use)
 
 
+def test_a_node_that_is_heard_while_others_are_fenced_stays() -> None:
+    async def use(world: World) -> None:
+        controller = world.nodes[1]
+        world.clock.now_s += 2.5
+        world.cluster.is_stalled = True
+        controller.duties._wake.set()
+        await world.until(controller.runner._turn.locked)
+        await asyncio.wait_for(world.beat(3), DEADLINE_S)
+        world.cluster.is_stalled = False
+        await world.until(lambda: controller.image.brokers[2].fenced)
+        # What is decided next comes after whatever was to be done about node 3.
+        await controller.create_topics([NewTopic("t")])
+        assert not controller.image.brokers[3].fenced
+
+    with_world(use)
+
+
 def test_a_broken_connection_shortens_the_wait() -> None:
     async def use(world: World) -> None:
         world.nodes[1].duties.connection_lost(2)

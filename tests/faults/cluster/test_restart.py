@@ -7,8 +7,9 @@ import signal
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.faults.cluster.group_offsets import commit_offsets, committed_offsets
 from tests.faults.cluster.load import (
     DEADLINE_S,
     PARTITIONS,
@@ -35,30 +36,6 @@ def written(cluster: LocalCluster) -> Load:
     load.start()
     load.wait_for_writes(list(range(PARTITIONS)), 0.0)
     return load
-
-
-def commit_offsets(bootstrap: str, topic: str) -> int:
-    """Reads a little as a group, and remembers how much."""
-    settings = {"group.id": "readers", "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
-    consumer.subscribe([topic])
-    read = 0
-    deadline_s = time.monotonic() + DEADLINE_S
-    while read < 10:
-        if time.monotonic() >= deadline_s:
-            raise TimeoutError(f"{read} records read")
-        read += len([message for message in consumer.consume(10, 1.0) if not message.error()])
-    committed = consumer.commit(asynchronous=False)
-    consumer.close()
-    return sum(partition.offset for partition in committed if partition.offset >= 0)
-
-
-def committed_offsets(bootstrap: str, topic: str) -> int:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "log_level": 0})
-    asked = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-    found = consumer.committed(asked, timeout=DEADLINE_S)
-    consumer.close()
-    return sum(partition.offset for partition in found if partition.offset >= 0)
 
 
 def test_a_whole_cluster_is_killed_and_started_again(cluster: LocalCluster) -> None:

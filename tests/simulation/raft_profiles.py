@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tests.simulation.disk import DiskFaults
+from tests.simulation.machines import MachineLimits, rate
 from tests.simulation.network import NetworkFaults
 from tests.simulation.world import World
 
 NEVER = float("inf")
+LIMITS = MachineLimits(clock_drift=0.2, loss=0.2, duplication=0.2, delays_ms=(2.0, 10.0, 40.0), stall=0.01)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +43,21 @@ class Profile:
         def sometimes(low: float, high: float, chance: float = 0.6) -> float:
             return random.uniform(low, high) if random.random() < chance else NEVER
 
-        def rate(high: float) -> float:
-            return random.uniform(0.0, high) if random.random() < 0.6 else 0.0
-
+        voters = random.choice((1, 2, 3, 3, 3, 4, 5))
+        names_directories = random.random() < 0.5
+        election_timeout_ms = random.choice((60, 150, 300))
+        clock_drift, network, disk = LIMITS.draw(random)
         return cls(
-            voters=random.choice((1, 2, 3, 3, 3, 4, 5)),
-            names_directories=random.random() < 0.5,
-            election_timeout_ms=random.choice((60, 150, 300)),
-            clock_drift=rate(0.2),
-            network=NetworkFaults(
-                loss=rate(0.2),
-                duplication=rate(0.2),
-                delay_max_ms=random.choice((2.0, 10.0, 40.0)),
-                straggler=rate(0.02),
-            ),
-            disk=DiskFaults(sync_max_ms=random.choice((1.0, 5.0, 30.0)), stall=rate(0.01)),
+            voters=voters,
+            names_directories=names_directories,
+            election_timeout_ms=election_timeout_ms,
+            clock_drift=clock_drift,
+            network=network,
+            disk=disk,
             propose_ms=random.choice((5.0, 20.0, 100.0)),
             read_ms=sometimes(20.0, 200.0),
             crash_ms=sometimes(150.0, 2000.0, 0.8),
-            step_crash=rate(0.01),
+            step_crash=rate(random, 0.01),
             partition_ms=sometimes(150.0, 2000.0, 0.7),
             snapshot_ms=sometimes(50.0, 500.0),
             change_ms=sometimes(100.0, 1000.0),

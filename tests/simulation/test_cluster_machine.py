@@ -141,6 +141,18 @@ def test_a_file_that_is_replaced_is_the_old_or_the_new_one_until_it_is_synced(
     assert found == ({b"new"} if sync else {b"old", b"new"})
 
 
+def test_a_full_disk_takes_what_it_has_room_for_and_then_nothing(tmp_path: Path) -> None:
+    files = SyncedFiles(World(1), tmp_path, DiskFaults())
+    assert files.take_room(1 << 20) == 1 << 20
+    files.room_bytes = 5
+    assert files.take_room(3) == 3
+    assert files.take_room(3) == 2
+    with pytest.raises(OSError, match="No space left"):
+        files.take_room(1)
+    files.give_room(4)
+    assert files.take_room(9) == 4
+
+
 # -- connections and processes -----------------------------------------------------------------------------------------
 
 
@@ -159,6 +171,20 @@ def test_a_connection_keeps_the_order_of_what_is_written(machine: Machine) -> No
     doubled = [connection.received for connection in server.connections[1:]]
     assert doubled
     assert set(doubled) <= set(sent)
+
+
+def test_what_must_not_come_again_does_not(machine: Machine) -> None:
+    server, client = Server(machine), machine.process(CLIENT)
+    client.is_repeated = False
+
+    async def write() -> None:
+        transport, _ = await machine.sockets.connect(client, Collecting, PORT_BASE + SERVER)
+        for number in range(40):
+            transport.write(b"%d," % number)
+
+    client.run(write)
+    machine.world.run_for(20_000.0)
+    assert len(server.connections) == 1
 
 
 def test_peers_of_a_process_that_dies_hear_of_it_but_not_of_a_loss_of_power(machine: Machine) -> None:

@@ -75,7 +75,9 @@ class Client:
     async def pause(self) -> None:
         await asyncio.sleep(self.world.random.uniform(PAUSE_S / 3, PAUSE_S))
 
-    async def call(self, node_id: int, request: Message, answer: type[M], version: int) -> M | None:
+    async def call(
+        self, node_id: int, request: Message, answer: type[M], version: int, timeout_s: float = TIMEOUT_S
+    ) -> M | None:
         """None when there was no answer."""
         connection = self._connections.get(node_id)
         if connection is None:
@@ -86,7 +88,7 @@ class Client:
                 scratch=_scratch,
             )
         try:
-            return await connection.call(request, answer, version=version, timeout_s=TIMEOUT_S)
+            return await connection.call(request, answer, version=version, timeout_s=timeout_s)
         except RpcError:
             await self.pause()
             return None

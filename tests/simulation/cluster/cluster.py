@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.simulation.cluster.ambush import Ambush
 from tests.simulation.cluster.clients import TOPIC, Client, IdempotentProducer, Reader, TopicMaker
 from tests.simulation.cluster.coordinated import Auditor, OffsetCommitter, TransactionalProducer
-from tests.simulation.cluster.node import FOUNDER, SimulatedNode
+from tests.simulation.cluster.members import ClassicMember, ConsumerMember, GroupMember
+from tests.simulation.cluster.node import FOUNDER, VOTERS, SimulatedNode
 from tests.simulation.cluster.operator import Operator
 from tests.simulation.cluster.profile import ClusterProfile
 from tests.simulation.cluster.sockets import Sockets
+from tests.simulation.disk_observations import PeaceCame
 from tests.simulation.log_watch import read_log
 from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.replication_observations import Settled
 from tests.simulation.world import Violation, World
 
+from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.metadata.image import MetadataImage, PartitionState
 from tidelog.partitions.partition import Partition
 
@@ -48,9 +52,22 @@ class SimulatedCluster:
         self.operator = Operator(self, 90)
         self.transactions = TransactionalProducer(self, 20)
         self.offsets = OffsetCommitter(self, 30)
-        self.clients: list[Client] = [*self.producers, *readers, self.operator, self.transactions, self.offsets]
+        self.members = self._make_members() if profile.has_members else []
+        self.clients: list[Client] = [
+            *self.producers,
+            *readers,
+            self.operator,
+            self.transactions,
+            self.offsets,
+            *self.members,
+        ]
         self.is_calm = False
         self._looks = 0
+
+    def _make_members(self) -> list[GroupMember]:
+        """More than there are partitions, so that some wait for what others give up."""
+        classic = [ClassicMember(self, 50 + number, "classic") for number in range(self.partitions + 1)]
+        return [*classic, *(ConsumerMember(self, 60 + number, "consumer") for number in range(self.partitions + 1))]
 
     def _is_host_up(self, host: int) -> bool:
         return host not in self.nodes or self.nodes[host].has_power
@@ -68,6 +85,8 @@ class SimulatedCluster:
         for client in self.clients:
             client.start()
         self._look()
+        if self.profile.ambush is not None:
+            self.world.checkers.append(Ambush(self, self.profile.ambush))
         self.world.after(self.profile.pause_ms, self._fault)
         self.world.run_for(duration_ms)
         self._settle(patience_ms)
@@ -138,6 +157,8 @@ class SimulatedCluster:
             self._move()
         elif kind == "resign":
             self._resign()
+        elif kind == "full disk":
+            self._fill_disk(node)
         self._fault_later()
 
     def _fault_later(self) -> None:
@@ -149,7 +170,8 @@ class SimulatedCluster:
         controller = self.controller()
         if controller is not None and chance < self.profile.aims_at_controller:
             return controller
-        leaders = [state.leader for topic, _, state in self.states() if topic == TOPIC and state.leader >= 0]
+        aims = (TOPIC, OFFSETS_TOPIC) if self.members else (TOPIC,)
+        leaders = [state.leader for topic, _, state in self.states() if topic in aims and state.leader >= 0]
         if leaders and chance < 0.8:
             return self.nodes[random.choice(leaders)]
         return self.nodes[random.choice(list(self.nodes))]
@@ -182,6 +204,10 @@ class SimulatedCluster:
         wait()
 
     def _are_all_in_sync(self) -> bool:
+        controller = self.controller()
+        if controller is None or len(controller.cluster.quorum.members.voters) < len(VOTERS):
+            # Whoever lost its disk before votes no more yet: with another one gone, nobody would be left to let it.
+            return False
         for node in self.nodes.values():
             if not node.is_working or node.process is None or node.process.is_stopped:
                 return False
@@ -225,6 +251,11 @@ class SimulatedCluster:
             self.world.note(controller, "hands over control")
             controller.resign()
 
+    def _fill_disk(self, node: SimulatedNode) -> None:
+        random = self.world.random
+        node.fill_disk(random.choice((0, 300, 5000)))
+        self.world.after(random.uniform(200.0, 4000.0), node.empty_disk)
+
     def bury(self) -> None:
         """The world is over."""
         for node in self.nodes.values():
@@ -238,15 +269,20 @@ class SimulatedCluster:
         self.network.calm()
         self.world.note("network", "calms down")
         for node in self.nodes.values():
+            node.empty_disk()
             if not node.is_up:
                 node.start()
         for client in self.clients:
             client.is_stopping = True
-        if not self.world.run_until(lambda: not self._unsettled(), patience_ms):
+        is_at_rest = self.world.run_until(lambda: not self._unsettled(), patience_ms)
+        self.world.observe(PeaceCame(self._whole()))
+        if not is_at_rest:
+            # Perhaps something is missing that somebody waits for: that is the better thing to say.
+            self._show_what_leaders_have()
             raise Violation(f"the cluster does not come to rest: {self._unsettled()}")
         for node in self.running():
             node.look(with_logs=True)
-        auditor = Auditor(self, 40, self.offsets.groups)
+        auditor = Auditor(self, 40, self.offsets.groups, sorted({member.group for member in self.members}))
         auditor.start()
         if not self.world.run_until(lambda: auditor.is_done, START_MS_MAX):
             raise Violation(
@@ -255,6 +291,17 @@ class SimulatedCluster:
         for index in range(self.partitions):
             values = {offset: value for offset, _, value in read_log(self._replicas(TOPIC, index)[0], 0)}
             self.world.observe(Settled(index, values))
+
+    def _show_what_leaders_have(self) -> None:
+        for topic, index, state in self.states():
+            leader = self.nodes[state.leader].find_partition(topic, index) if state.leader >= 0 else None
+            if topic == TOPIC and leader is not None:
+                self.world.observe(Settled(index, {offset: value for offset, _, value in read_log(leader, 0)}))
+
+    def _whole(self) -> frozenset[int]:
+        """Nodes that are alive and in sync wherever they have a replica."""
+        behind = {node_id for _, _, state in self.states() for node_id in state.replicas if node_id not in state.isr}
+        return frozenset(self._live() - behind)
 
     def _replicas(self, topic: str, index: int) -> list[Partition]:
         found = [node.find_partition(topic, index) for node in self.running()]

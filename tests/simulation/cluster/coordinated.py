@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.cluster.clients import TIMESTAMP_MS, TOPIC, Client
 from tests.simulation.coordination_observations import (
+    GroupAudited,
     OffsetCommitted,
     OffsetFetched,
     TransactionEnded,
@@ -130,6 +131,9 @@ class TransactionalProducer(CoordinatedClient):
             self.committed += commits and is_ended
             self.world.observe(TransactionEnded(values, commits if is_ended else (None if commits else False)))
             await self.pause()
+        if self._epoch < 0:
+            # As whoever runs a producer that was fenced would: what it left open would wait for its time-out.
+            await self._begin_anew()
 
     async def _begin_anew(self) -> None:
         while True:
@@ -184,18 +188,23 @@ class TransactionalProducer(CoordinatedClient):
 class Auditor(CoordinatedClient):
     """Asks for everything that is committed, once faults are over."""
 
-    def __init__(self, cluster: SimulatedCluster, number: int, groups: list[str]) -> None:
+    def __init__(self, cluster: SimulatedCluster, number: int, groups: list[str], member_groups: list[str]) -> None:
+        """`groups` have one offset each, committed by nobody in particular; `member_groups` have, or had, members."""
         super().__init__(cluster, number)
         self._groups = groups
+        self._member_groups = member_groups
 
     async def live(self) -> None:
         for group in self._groups:
-            await self._ask(group)
+            self.world.observe(OffsetFetched(group, await self._ask(group, 0)))
+        for group in self._member_groups:
+            for index in range(self.cluster.partitions):
+                self.world.observe(GroupAudited(group, index, await self._ask(group, index)))
         values = {index: await self._read_all(index) for index in range(self.cluster.partitions)}
         self.world.observe(TransactionsSeen(values))
 
-    async def _ask(self, group: str) -> None:
-        topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
+    async def _ask(self, group: str, index: int) -> int:
+        topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[index])
         while True:
             node_id = await self.coordinator_of(group, GROUP)
             request = OffsetFetchRequest(group_id=group, topics=[topic])
@@ -203,8 +212,7 @@ class Auditor(CoordinatedClient):
             if answer is not None and not answer.error_code:
                 found = answer.topics[0].partitions[0]
                 if not found.error_code:
-                    self.world.observe(OffsetFetched(group, found.committed_offset))
-                    return
+                    return found.committed_offset
             await self.pause()
 
     async def _read_all(self, index: int) -> frozenset[bytes]:

@@ -6,11 +6,13 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from tests.simulation.cluster.disk_calls import DiskCalls
 from tests.simulation.cluster.loop import DiskThreads
 from tests.simulation.cluster.process import PROCESS
 from tests.simulation.cluster.sockets import Acceptor, Sockets
@@ -21,8 +23,11 @@ import tidelog.node.node
 import tidelog.node.statistics
 import tidelog.partitions.partition
 import tidelog.partitions.replication.replication
+import tidelog.raft.quorum
 import tidelog.runtime.clock
+import tidelog.storage.append
 import tidelog.telemetry.logs
+from tidelog.raft.core.settings import MachineSettings
 
 EPOCH_MS = 1_700_000_000_000
 
@@ -77,47 +82,52 @@ class _Story(logging.Handler):
 
 
 @contextmanager
-def simulated_machine(world: World, sockets: Sockets, hidden: str) -> Iterator[None]:
+def simulated_machine(world: World, sockets: Sockets, hidden: str, append_bytes_max: int) -> Iterator[None]:
     """`hidden`: where the files are, which is another place each time and is left out of the story."""
-    chance = Random(world.random.getrandbits(64))
-    clock = _Clock(world)
-
-    def synced(fd: int) -> None:
-        process = PROCESS.get()
-        if process is not None and process.node is not None and process.is_alive:
-            process.files.synced(fd)
-
     with ExitStack() as stack:
+        for owner, name, replacement in _replacements(world, sockets, append_bytes_max):
+            # Names of the language, `set` for one, are not in the module yet.
+            stack.enter_context(patch.object(owner, name, replacement, create=not hasattr(owner, name)))
+        stack.enter_context(_told(_Story(world, hidden)))
+        yield
 
-        def put(owner: Any, name: str, replacement: object, *, create: bool = False) -> None:
-            stack.enter_context(patch.object(owner, name, replacement, create=create))
 
-        put(os, "urandom", chance.randbytes)
-        put(os, "fsync", synced)
-        put(os, "fdatasync", synced)
-        put(tidelog.runtime.clock, "time", clock)
-        put(tidelog.telemetry.logs.RateLimiter, "admit", lambda *_: 0)
-        put(tidelog.node.node, "ThreadPoolExecutor", lambda *_, **__: DiskThreads(world))
-        put(tidelog.net.listener, "Acceptor", type("Acceptor", (Acceptor,), {"sockets": sockets}))
-        put(
-            tidelog.node.statistics,
-            "os",
-            SimpleNamespace(times=os.times, getloadavg=lambda: (0.0,), sysconf=os.sysconf),
-        )
-        for module in (
-            tidelog.net.listener,
-            tidelog.partitions.partition,
-            tidelog.partitions.replication.replication,
-        ):
-            put(module, "set", OrderedSet, create=True)
-        logger = logging.getLogger("tidelog")
-        handler, level, propagates = _Story(world, hidden), logger.level, logger.propagate
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
-            logger.setLevel(level)
-            logger.propagate = propagates
+def _replacements(world: World, sockets: Sockets, append_bytes_max: int) -> Iterator[tuple[Any, str, object]]:
+    """Everything that is not the nodes' own: whose name it is, the name, and what stands there in the simulation."""
+    yield os, "urandom", Random(world.random.getrandbits(64)).randbytes
+    yield tidelog.runtime.clock, "time", _Clock(world)
+
+    disk = DiskCalls()
+    for name in ("fsync", "fdatasync"):
+        yield os, name, disk.sync
+    for name in ("pwrite", "posix_fallocate", "unlink", "statvfs"):
+        yield os, name, getattr(disk, name)
+    # Taken from `os` when the module was loaded.
+    yield tidelog.storage.append, "_pwritev", disk.pwritev
+    yield tidelog.node.node, "ThreadPoolExecutor", lambda *_, **__: DiskThreads(world)
+
+    yield tidelog.net.listener, "Acceptor", type("Acceptor", (Acceptor,), {"sockets": sockets})
+    yield tidelog.raft.quorum, "MachineSettings", partial(MachineSettings, append_bytes_max=append_bytes_max)
+
+    # What is not in the seed and would be seen: the load of this machine, lines left out, addresses of objects.
+    load = SimpleNamespace(times=os.times, getloadavg=lambda: (0.0,), sysconf=os.sysconf)
+    yield tidelog.node.statistics, "os", load
+    yield tidelog.telemetry.logs.RateLimiter, "admit", lambda *_: 0
+    for module in (tidelog.net.listener, tidelog.partitions.partition, tidelog.partitions.replication.replication):
+        yield module, "set", OrderedSet
+
+
+@contextmanager
+def _told(handler: logging.Handler) -> Iterator[None]:
+    """What nodes log goes to the handler and nowhere else."""
+    logger = logging.getLogger("tidelog")
+    level, propagates = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates

@@ -6,6 +6,7 @@ replaced whole are the old or the new one, until they and their directory are sy
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from tests.simulation.world import World
 
 LOST = (".index", ".timeindex", ".txnindex")
 """Made anew from the log when they are missing."""
+PLENTY_BYTES = 1 << 30
 
 
 class Sync:
@@ -51,6 +53,8 @@ class SyncedFiles:
         self._generation = 0
         self._syncs = 0
         self._collecting: Sync | None = None
+        self.room_bytes: int | None = None
+        """What the disk still takes; None for all that comes."""
         self._forget()
         self.directory.mkdir(parents=True)
 
@@ -66,6 +70,26 @@ class SyncedFiles:
     @property
     def directory(self) -> Path:
         return self._path / str(self._generation)
+
+    # -- room --------------------------------------------------------------------------------------------------------
+
+    def take_room(self, size_bytes: int) -> int:
+        """How much of a write the disk takes; OSError when it takes nothing."""
+        if self.room_bytes is None:
+            return size_bytes
+        if self.room_bytes == 0 and size_bytes > 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = min(size_bytes, self.room_bytes)
+        self.room_bytes -= taken
+        return taken
+
+    def give_room(self, size_bytes: int) -> None:
+        if self.room_bytes is not None:
+            self.room_bytes += size_bytes
+
+    @property
+    def free_bytes(self) -> int:
+        return PLENTY_BYTES if self.room_bytes is None else self.room_bytes
 
     # -- syncing -------------------------------------------------------------------------------------------------------
 

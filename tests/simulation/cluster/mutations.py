@@ -7,7 +7,9 @@ quorum's core or within replication alone are broken in `raft_mutations.py` and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -18,14 +20,22 @@ from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.partition_change import PartitionChange
 from tidelog.controller.runner import Controller
 from tidelog.coordination.host import CoreHost
+from tidelog.groups.core import offsets
+from tidelog.groups.core.consumer import heartbeats
+from tidelog.groups.core.consumer.groups import ConsumerGroups
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.reply import Buffers
+from tidelog.node.disk_room import DiskRoom
 from tidelog.partitions import reading
 from tidelog.partitions.core.leader import LeaderState
 from tidelog.partitions.partition import Partition
 from tidelog.partitions.table import PartitionTable
+from tidelog.raft import store
+from tidelog.raft.core.effects import HardState
 from tidelog.raft.quorum import Quorum
+from tidelog.raft.quorum_state import QUORUM_STATE_FILE, encode_quorum_state
+from tidelog.storage.files import write_whole
 from tidelog.storage.flushing import PendingFlush
 
 Decide = Callable[[MetadataImage], Decision[Any]]
@@ -111,6 +121,18 @@ def obeys_old_leaders() -> Any:
     return patch.object(alter_partition, "_check", check_but_epochs)
 
 
+# -- the quorum's disk -------------------------------------------------------------------------------------------------
+
+
+def skips_syncs_of_votes() -> Any:
+    """Terms and votes are written, but nobody waits until they are on disk."""
+
+    def write_only(directory: str, state: HardState) -> None:
+        write_whole(os.path.join(directory, QUORUM_STATE_FILE), encode_quorum_state(state), sync=False)
+
+    return patch.object(store, "write_quorum_state", write_only)
+
+
 # -- brokers -----------------------------------------------------------------------------------------------------------
 
 
@@ -178,3 +200,40 @@ def coordinators_do_not_replay() -> Any:
         return 0
 
     return patch.object(CoreHost, "load", load_nothing)
+
+
+def takes_commits_of_any_generation() -> Any:
+    """Whoever says to be a member may commit, in whatever generation it was one."""
+
+    @contextmanager
+    def patched() -> Iterator[None]:
+        with (
+            patch.object(offsets, "validate_commit", lambda group, request: None),
+            patch.object(ConsumerGroups, "validate_commit", lambda self, group, request, now, **_: None),
+        ):
+            yield
+
+    return patched()
+
+
+def assigns_what_others_still_own() -> Any:
+    """A member of a consumer group gets what it should have before others have given it up."""
+    reconcile = heartbeats.reconcile
+
+    def reconcile_at_once(*args: Any, **options: Any) -> Any:
+        return reconcile(*args, **{**options, "owners": {}})
+
+    return patch.object(heartbeats, "reconcile", reconcile_at_once)
+
+
+# -- full disks --------------------------------------------------------------------------------------------------------
+
+
+def stays_away_after_a_full_disk() -> Any:
+    """A node that once had no room never says that it has some again."""
+    is_short = DiskRoom.is_short
+
+    def was_ever_short(self: DiskRoom) -> bool:
+        return self._is_short or is_short(self)
+
+    return patch.object(DiskRoom, "is_short", was_ever_short)

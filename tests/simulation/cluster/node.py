@@ -11,6 +11,7 @@ from tests.simulation.cluster.clients import TOPIC
 from tests.simulation.cluster.files import SyncedFiles
 from tests.simulation.cluster.process import Process
 from tests.simulation.cluster.sockets import PORT_BASE
+from tests.simulation.disk_observations import DiskFilled
 from tests.simulation.log_watch import LogWatch
 from tests.simulation.world import Violation
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FOUNDER = 1
 VOTERS = (1, 2, 3)
+GROUP_SESSION_MS = 1200
 RESTART_MS = 200.0
 """How soon a node is started again that ended by itself."""
 
@@ -113,6 +115,18 @@ class SimulatedNode:
         """The next start finds an empty one in its place."""
         self._world.note(self, "loses its disk")
         self.files.wipe()
+
+    def fill_disk(self, room_bytes: int) -> None:
+        """Its disk takes so much more and nothing else, until `empty_disk`."""
+        self._world.note(self, f"has a full disk, but for {room_bytes} bytes")
+        self._world.observe(DiskFilled(self.node_id))
+        self.files.room_bytes = room_bytes
+
+    def empty_disk(self) -> None:
+        """Whoever filled it makes room."""
+        if self.files.room_bytes is not None:
+            self._world.note(self, "has room on its disk again")
+            self.files.room_bytes = None
 
     def end(self) -> None:
         """Nothing of the process is left."""
@@ -207,6 +221,12 @@ class SimulatedNode:
                 "transaction.state.log.min.isr": "2",
                 "min.insync.replicas": str(profile.min_in_sync),
                 "default.replication.factor": "3",
+                "group.initial.rebalance.delay.ms": "50",
+                "group.min.session.timeout.ms": str(GROUP_SESSION_MS),
+                "group.consumer.min.session.timeout.ms": str(GROUP_SESSION_MS),
+                "group.consumer.session.timeout.ms": str(GROUP_SESSION_MS),
+                "group.consumer.min.heartbeat.interval.ms": "50",
+                "group.consumer.heartbeat.interval.ms": "100",
                 "tidelog.flush": "ack" if profile.syncs else "os",
                 "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             }

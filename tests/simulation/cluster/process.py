@@ -30,6 +30,8 @@ class Process:
         self.clock = clock
         self.node = node
         self.is_alive = True
+        self.is_repeated = True
+        """Whether the network may bring what it sends once more."""
         self.stopped_until_ms = 0.0
         self.backlog: list[Callable[[], None]] = []
         """What came while it was stopped, in order."""

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
 
+from tests.simulation.cluster.ambush import LEADER, VOTES
 from tests.simulation.disk import DiskFaults
+from tests.simulation.machines import MachineLimits
 from tests.simulation.network import NetworkFaults
 from tests.simulation.world import World
 
+from tidelog.model.limits import RAFT_APPEND_BYTES_MAX
+
+LIMITS = MachineLimits(clock_drift=0.1, loss=0.05, duplication=0.1, delays_ms=(1.0, 5.0, 20.0), stall=0.02)
 FAULTS = ("crash", "power", "disk", "stop", "cut", "one way", "cut a few", "shut down", "move", "resign")
 """What can happen to nodes; `cluster.py` says what each is."""
 
@@ -32,34 +38,42 @@ class ClusterProfile:
     """Between two faults, in the mean."""
     aims_at_controller: float
     """How often it is the controller that is hit; else anyone, or a leader of a partition."""
+    has_members: bool
+    """Whether there are groups with members."""
+    append_bytes_max: int = RAFT_APPEND_BYTES_MAX
+    """Of the metadata log in one message."""
+    ambush: str | None = None
+    """Who is struck in the first moments after an election (`ambush.py`)."""
 
     @classmethod
     def draw(cls, world: World) -> ClusterProfile:
         random = world.random
 
-        def rate(high: float) -> float:
-            return random.uniform(0.0, high) if random.random() < 0.6 else 0.0
+        # Of sources of their own: what else a seed draws stays as it was.
+        has_members = Random(f"members {world.seed}").random() < 0.4
+        more_faults = ("full disk",) if Random(f"full disk {world.seed}").random() < 0.3 else ()
 
+        nodes = random.choice((3, 3, 3, 4, 5))
+        election_timeout_ms, session_ms = random.choice((150, 300)), random.choice((400, 800))
+        lag_ms, snapshot_bytes = random.choice((100, 300, 600)), random.choice((2000, 8000, 1 << 20))
+        min_in_sync, syncs = random.choice((1, 2, 2)), random.random() < 0.5
+        clock_drift, network, disk = LIMITS.draw(random)
         return cls(
-            nodes=random.choice((3, 3, 3, 4, 5)),
+            nodes=nodes,
             joins=world.seed % 4 == 3,
-            election_timeout_ms=random.choice((150, 300)),
-            session_ms=random.choice((400, 800)),
-            lag_ms=random.choice((100, 300, 600)),
-            snapshot_bytes=random.choice((2000, 8000, 1 << 20)),
-            min_in_sync=random.choice((1, 2, 2)),
-            syncs=random.random() < 0.5,
-            clock_drift=rate(0.1),
-            network=NetworkFaults(
-                loss=rate(0.05),
-                duplication=rate(0.1),
-                delay_max_ms=random.choice((1.0, 5.0, 20.0)),
-                straggler=rate(0.02),
-            ),
-            disk=DiskFaults(sync_max_ms=random.choice((1.0, 5.0, 30.0)), stall=rate(0.02)),
-            faults=tuple(random.sample(FAULTS, random.randint(3, len(FAULTS)))),
+            election_timeout_ms=election_timeout_ms,
+            session_ms=session_ms,
+            lag_ms=lag_ms,
+            snapshot_bytes=snapshot_bytes,
+            min_in_sync=min_in_sync,
+            syncs=syncs,
+            clock_drift=clock_drift,
+            network=network,
+            disk=disk,
+            faults=tuple(random.sample(FAULTS, random.randint(3, len(FAULTS)))) + more_faults,
             pause_ms=random.choice((500.0, 1000.0, 2000.0)),
             aims_at_controller=random.choice((0.2, 0.5)),
+            has_members=has_members,
         )
 
 
@@ -123,4 +137,71 @@ def joined_power_cuts(drawn: ClusterProfile) -> ClusterProfile:
     return replace(power_cuts(drawn), joins=True)
 
 
-CLUSTER_STORMS = (power_cuts, lost_controllers, late_duplicates, lost_tails, joined_power_cuts)
+def full_disks(drawn: ClusterProfile) -> ClusterProfile:
+    """One disk after the other runs full, sometimes two at once, and nodes start on full disks."""
+    return replace(
+        drawn,
+        faults=("full disk", "full disk", "full disk", "crash", "stop", "move"),
+        pause_ms=700.0,
+        aims_at_controller=0.4,
+    )
+
+
+def restless_groups(drawn: ClusterProfile) -> ClusterProfile:
+    """Groups whose coordinators move about while members come and go, and hang."""
+    return replace(
+        drawn,
+        has_members=True,
+        lag_ms=100,
+        faults=("stop", "crash", "cut a few", "cut", "one way"),
+        pause_ms=700.0,
+        aims_at_controller=0.1,
+        network=replace(drawn.network, delay_max_ms=5.0, straggler=0.0),
+    )
+
+
+def short_reigns(drawn: ClusterProfile) -> ClusterProfile:
+    """Whoever is elected is cut off at once, and logs travel an entry at a time: they end in terms that led to nothing,
+    and part of an old one may be all that a majority gets."""
+    return replace(
+        drawn,
+        nodes=3,
+        joins=False,
+        election_timeout_ms=150,
+        append_bytes_max=1,
+        ambush=LEADER,
+        faults=("resign", "crash"),
+        pause_ms=1000.0,
+        aims_at_controller=1.0,
+        network=replace(drawn.network, delay_max_ms=20.0, straggler=0.0, loss=0.0),
+        disk=replace(drawn.disk, sync_max_ms=5.0, stall=0.0),
+    )
+
+
+def lost_votes(drawn: ClusterProfile) -> ClusterProfile:
+    """As soon as somebody is elected it is cut off, and the power of those who voted fails."""
+    return replace(
+        drawn,
+        nodes=3,
+        joins=False,
+        syncs=True,
+        election_timeout_ms=150,
+        ambush=VOTES,
+        faults=("resign", "crash"),
+        pause_ms=500.0,
+        aims_at_controller=1.0,
+        network=replace(drawn.network, delay_max_ms=20.0, straggler=0.0, loss=0.0),
+    )
+
+
+CLUSTER_STORMS = (
+    power_cuts,
+    lost_controllers,
+    late_duplicates,
+    lost_tails,
+    joined_power_cuts,
+    short_reigns,
+    lost_votes,
+    full_disks,
+    restless_groups,
+)

@@ -12,9 +12,12 @@ from tests.simulation.checkers.acknowledged_records import AcknowledgedRecordsSt
 from tests.simulation.checkers.committed_offsets import CommittedOffsetsStay
 from tests.simulation.checkers.election_safety import ElectionSafety
 from tests.simulation.checkers.epochs_monotonic import EpochsGrow
+from tests.simulation.checkers.full_disks import FullDisksRecover
+from tests.simulation.checkers.group_offsets import GroupOffsetsNeverMoveBack
 from tests.simulation.checkers.leader_completeness import LeaderCompleteness
 from tests.simulation.checkers.log_matching import LogMatching
 from tests.simulation.checkers.no_duplicates import NoRecordTwice
+from tests.simulation.checkers.one_owner import OneOwnerPerGeneration
 from tests.simulation.checkers.one_value_per_offset import OneValuePerOffset
 from tests.simulation.checkers.state_machine_safety import StateMachineSafety
 from tests.simulation.checkers.transactions_whole import TransactionsAreWhole
@@ -49,6 +52,9 @@ CHECKERS: tuple[Callable[[], Checker], ...] = (
     EpochsGrow,
     CommittedOffsetsStay,
     TransactionsAreWhole,
+    OneOwnerPerGeneration,
+    GroupOffsetsNeverMoveBack,
+    FullDisksRecover,
 )
 
 
@@ -71,7 +77,7 @@ def run_cluster_seed(
         try:
             with (
                 running_loop(loop),
-                simulated_machine(world, cluster.sockets, directory),
+                simulated_machine(world, cluster.sockets, directory, cluster.profile.append_bytes_max),
                 nullcontext() if mutation is None else mutation(),
                 quorums_watched(),
             ):

@@ -101,7 +101,7 @@ class SimulatedSocket(asyncio.Transport):
             arrivals += 1
             if arrivals == 1:
                 peer._arrived(number, data)
-            elif data is not None and peer._is_accepted:
+            elif data is not None and peer._is_accepted and self.process.is_repeated:
                 self._sockets.repeat(peer, data)
 
         def look() -> None:

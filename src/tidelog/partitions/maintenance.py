@@ -32,6 +32,7 @@ logger = get_logger("tidelog.maintenance")
 LOGS_PER_TURN = 50
 """How many logs a chore looks at before it lets others run."""
 LEFTOVERS_CHECK_S = 1.0
+REFUSED_CHECK_S = 1.0
 PRODUCER_EXPIRATION_CHECK_S = 600.0
 
 Chore = Callable[[], Coroutine[Any, Any, None]]
@@ -72,6 +73,7 @@ class Maintenance:
         self._every(config.replica_high_watermark_checkpoint_interval_ms / 1000, self._checkpoint)
         self._every(PRODUCER_EXPIRATION_CHECK_S, self._expire_producers)
         self._every(LEFTOVERS_CHECK_S, self._remove_leftovers)
+        self._every(REFUSED_CHECK_S, self._open_refused)
 
     async def stop(self) -> None:
         if self._cleaner is not None:
@@ -150,6 +152,9 @@ class Maintenance:
             partition.log.producer_state.remove_expired(self._now_ms())
             if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
+
+    async def _open_refused(self) -> None:
+        self._table.open_refused()
 
     async def _remove_leftovers(self) -> None:
         due = self._directory.take_leftovers()

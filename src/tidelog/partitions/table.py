@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
@@ -75,6 +76,8 @@ class PartitionTable:
         """Every topic twice: under its name and under its id."""
         self._offline: dict[tuple[TopicKey, int], BrokerError] = {}
         """Partitions whose log could not be opened, and why; under name and id alike."""
+        self._is_opening_beside = False
+        """Threads are at the files of logs that may be anyone's."""
 
     @property
     def directory_path(self) -> Path:
@@ -138,9 +141,14 @@ class PartitionTable:
         loop = asyncio.get_running_loop()
         threads = self._config.num_recovery_threads_per_data_dir
         shares = [openers[number::threads] for number in range(threads)]
-        for opened in await asyncio.gather(*(loop.run_in_executor(self._workers, open_logs, each) for each in shares)):
-            for log in opened:
-                self._directory.adopt(log)
+        self._is_opening_beside = True
+        try:
+            opening = (loop.run_in_executor(self._workers, open_logs, each) for each in shares)
+            for opened in await asyncio.gather(*opening):
+                for log in opened:
+                    self._directory.adopt(log)
+        finally:
+            self._is_opening_beside = False
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self._image = image
@@ -191,17 +199,39 @@ class PartitionTable:
         topic_config = topic.effective_config(config)
         for index, state in states.items():
             if self._node_id not in state.replicas:
+                self._set_online(topic, index)
                 self._leave(topic, index)
                 continue
             try:
                 self._become_replica(topic, index, state, topic_config)
             except (BrokerError, OSError) as error:
-                failure = error if isinstance(error, BrokerError) else None
-                self._set_offline(topic, index, failure or BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+                failure = error if isinstance(error, BrokerError) else StorageFailure(str(error))
+                failure.__cause__ = error.__cause__ if failure is error else error
+                self._set_offline(topic, index, failure)
+            else:
+                self._set_online(topic, index)
 
     def _set_offline(self, topic: TopicImage, index: int, failure: BrokerError) -> None:
-        logger.error("partition is offline", partition=f"{topic.name}-{index}", reason=failure.message)
+        if (topic.topic_id, index) not in self._offline:
+            logger.error("partition is offline", partition=f"{topic.name}-{index}", reason=failure.message)
         self._offline[topic.name, index] = self._offline[topic.topic_id, index] = failure
+
+    def _set_online(self, topic: TopicImage, index: int) -> None:
+        if self._offline:
+            for key in (topic.name, topic.topic_id):
+                self._offline.pop((key, index), None)
+
+    def open_refused(self) -> None:
+        """Tries anew to open the logs for which there was no room: nobody may ever say anything new about them. What
+        is damaged stays as it is."""
+        image = self._image
+        if not self._offline or image is None or self._is_opening_beside:
+            return
+        refused = [key for key, failure in self._offline.items() if _is_for_want_of_room(failure)]
+        for name, index in refused:
+            topic = image.topics.get(name) if isinstance(name, str) else None
+            if topic is not None and index in topic.partitions:
+                self._open_topic(topic, {index: topic.partitions[index]}, image.broker_config(self._config))
 
     def _become_replica(self, topic: TopicImage, index: int, state: PartitionState, config: TopicConfig) -> None:
         """Takes on a partition or a new role in one this node holds already."""
@@ -402,3 +432,7 @@ class PartitionTable:
                 replicas=1 if leader is None else len(leader.replicas),
                 in_sync_replicas=1 if leader is None else len(leader.in_sync),
             )
+
+
+def _is_for_want_of_room(failure: BrokerError) -> bool:
+    return isinstance(failure.__cause__, OSError) and failure.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.unit.partitions.small_cluster import TOPIC, SmallBroker, SmallCluster
 
 from tidelog.metadata.replay import ImageBuilder
@@ -99,3 +102,29 @@ async def test_records_cannot_be_deleted_for_good_when_the_disk_refuses(tmp_path
         assert log.segments[0].base_offset == 4, "what nobody can read any more makes room at once"
         in_the_way.rmdir()
         assert await delete_records(broker, 5) == (0, 5)
+
+
+async def test_a_log_for_which_there_was_no_room_is_opened_when_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start(1)
+        table = cluster.brokers[1].table
+        builder = ImageBuilder(cluster.image)
+        builder.replay(TopicRecord(name="new", topic_id=NEW_ID))
+        builder.replay(PartitionRecord(partition_id=0, topic_id=NEW_ID, replicas=[1], isr=[1], leader=1))
+        image, delta = builder.finish(cluster.image.offset + 1, 0)
+
+        def refuse(*_: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as full:
+            full.setattr(os, "pwrite", refuse)
+            table.apply(image, delta)
+            table.open_refused()
+            assert table.find_partition("new", 0) is None
+            assert table.offline_count == 1
+        table.open_refused()
+        assert table.require("new", 0).log.log_end_offset == 0
+        assert table.find_partition(NEW_ID, 0) is table.require("new", 0)
+        assert table.offline_count == 0

@@ -223,7 +223,7 @@ def test_wrong_arguments_are_one_line(spark: SparkSession, bootstrap: str, make_
         ({"topic": "nobody-made-this"}, "nobody-made-this does not exist"),
         ({"topic": []}, "no topic is named"),
         ({"value": "xml"}, "the formats are"),
-        ({"key": "json"}, "bytes or text"),
+        ({"key": "xml"}, "the formats are"),
         ({"on_bad": "drop"}, "dead-letter"),
         ({"value": "csv"}, "needs schema="),
         ({"schema": "id NOTATYPE"}, "NOTATYPE"),

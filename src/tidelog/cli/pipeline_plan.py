@@ -75,8 +75,9 @@ def _describe_kind(pipeline: Pipeline, name: str) -> str:
     from tidelog.pipelines.spec.model import DeduplicateStep, FilesSource, PythonStep, TableSource, TopicSource
 
     match pipeline.relation(name):
-        case TopicSource(topics=topics, value=value):
-            return f"topic {', '.join(topics)} ({value})"
+        case TopicSource(topics=topics, value=value, key=key):
+            keys = "" if key == "text" else f", {key} keys"
+            return f"topic {', '.join(topics)} ({value}{keys})"
         case TableSource(location=location, format=format_name):
             return f"{format_name} table {location}"
         case FilesSource(location=location, format=format_name):

@@ -24,6 +24,7 @@ PARSED = "__tidelog_parsed"
 """The column that holds what was parsed, until value and reason are taken from it."""
 _CORRUPT = "__tidelog_corrupt"
 _READ = "__tidelog_read"
+_AVRO_SIMPLE = ("string", "bytes", "int", "long", "float", "double", "boolean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ def decode_avro(data: Column, writer: str) -> Decoded:
 
     wanted = parse_avro_schema(writer)
     return _decoded_avro(
-        data, wanted, _from_avro(data, writer, wanted), F.lit(f"not Avro of the schema {_name(wanted)}")
+        data, wanted, _from_avro(data, avro_text(writer), wanted), F.lit(f"not Avro of the schema {_name(wanted)}")
     )
 
 
@@ -201,9 +202,14 @@ def ddl(schema: StructType) -> str:
     return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
 
 
+def avro_text(text: str) -> str:
+    """An Avro schema as JSON; a simple type may be given by its bare name, as the schema of a key often is."""
+    return json.dumps(text.strip()) if text.strip() in _AVRO_SIMPLE else text
+
+
 def parse_avro_schema(text: str) -> dict[str, Any]:
     try:
-        schema = json.loads(text)
+        schema = json.loads(avro_text(text))
     except ValueError as error:
         raise PipelineError(f"the Avro schema is not JSON: {error}") from None
     if isinstance(schema, str):

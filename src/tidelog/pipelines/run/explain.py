@@ -36,6 +36,8 @@ def explain_frame_error(pipeline: Pipeline, relation: Relation, error: Exception
         where = where if relation.line else 0
     elif not line and isinstance(relation, TopicSource | FilesSource) and _is_about_schema(error):
         where = relation.schema_line or where
+        if isinstance(relation, TopicSource) and str(error).startswith("key "):
+            where = relation.key_schema_line or relation.line
     text = f"{kind} {relation.name}: {explain_analysis(error)}"
     return PipelineError(f"{place_of(pipeline, where)}: {text}")
 

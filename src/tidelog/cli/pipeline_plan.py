@@ -12,6 +12,7 @@ def make_plan(pipeline: Pipeline, bootstrap: str, master: str | None) -> dict[st
     """A document with relations in the order in which they are computed, and sinks."""
     from tidelog.pipelines.run.frames import FrameBuilder
     from tidelog.pipelines.run.runner import describe_target, open_session
+    from tidelog.pipelines.run.sink_columns import check_columns
     from tidelog.pipelines.spec.fingerprint import fingerprint
     from tidelog.pipelines.spec.graph import upstream
 
@@ -23,6 +24,7 @@ def make_plan(pipeline: Pipeline, bootstrap: str, master: str | None) -> dict[st
             for name in upstream(pipeline, sink.input):
                 if name not in frames:
                     frames |= builder.build_relations(name)
+            check_columns(pipeline, sink, frames[sink.input])
         schemas = {
             name: [
                 {"name": field.name, "type": field.dataType.simpleString(), "nullable": field.nullable}

@@ -289,6 +289,27 @@ def test_variables_come_from_the_environment(tmp_path: Path) -> None:
             ],
         ),
         (
+            "    topic: scored\n",
+            "    topic: orders\n",
+            [
+                "line 47: sink out writes topic orders, which it reads; use another topic",
+            ],
+        ),
+        (
+            "dead-letters: orders.dead\n",
+            "dead-letters: orders\n",
+            [
+                "line 14: the dead letters of orders go to orders, which sink out reads; use another topic",
+            ],
+        ),
+        (
+            "    value: json\n",
+            "    start: yesterday\n",
+            [
+                "line 16: start of source orders: start='yesterday': neither 'earliest', 'latest' nor an ISO 8601 time",
+            ],
+        ),
+        (
             "restart: {attempts: 3,",
             "restart: {attempt: 3,",
             [

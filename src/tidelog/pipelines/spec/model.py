@@ -136,6 +136,8 @@ class Output:
     mode: OutputMode = "append"
     trigger: Trigger
     options: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """The line of each key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

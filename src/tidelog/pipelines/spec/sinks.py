@@ -39,6 +39,7 @@ class OutputKeys(TypedDict):
     mode: OutputMode
     trigger: Trigger
     options: dict[str, str]
+    lines: dict[str, int]
 
 
 def read_sink(section: Section, name: str, line: int, directory: Path, trigger: Trigger) -> Sink | None:
@@ -52,6 +53,7 @@ def read_sink(section: Section, name: str, line: int, directory: Path, trigger: 
         mode=cast(OutputMode, section.choice("mode", MODES, "append")),
         trigger=trigger,
         options=section.pairs("options"),
+        lines={key: section.line_of(key) for key in section.keys},
     )
     sink = _read_kind(section, kind, output, directory)
     _check_trigger_and_mode(section, sink)

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Literal, TypedDict, cast
 
+from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.positions import check_start
 from tidelog.pipelines.spec.document import Section, Text
 from tidelog.pipelines.spec.model import (
     FilesSource,
@@ -202,7 +204,12 @@ def resolve_schema(directory: Path, format_name: str, text: str) -> str:
 
 def _read_start(section: Section) -> str | dict[int, int]:
     if not section.is_section("start"):
-        return section.word("start", "earliest")
+        start = section.word("start", "earliest")
+        try:
+            check_start(start)
+        except PipelineError as error:
+            section.complain("start", f"start of {section.name}: {error}")
+        return start
     offsets = {}
     for partition, offset in section.pairs("start").items():
         if not (partition.isdigit() and offset.lstrip("-").isdigit()):

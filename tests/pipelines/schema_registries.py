@@ -41,7 +41,7 @@ def register(registry: str, subject: str, schema: dict[str, Any] | str, **more: 
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """POST /subjects/S/versions, GET /subjects/S/versions and GET /subjects/S/versions/N."""
+    """POST /subjects/S/versions, GET /subjects/S/versions, GET /subjects/S/versions/N and GET /schemas/ids/N."""
 
     server: _Server
 
@@ -59,6 +59,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._answer(200, {"id": known[0] if known else self.server.last_id})
 
     def do_GET(self) -> None:
+        if by_id := re.fullmatch(r"/schemas/ids/(\d+)(?:\?format=serialized)?", self.path):
+            everything = [version for versions in self.server.subjects.values() for version in versions]
+            known = [version for version in everything if version["id"] == int(by_id[1])]
+            self._answer(200 if known else 404, {**known[0], "id": None} if known else {"error_code": 40403})
+            return
         found = re.fullmatch(r"/subjects/([^/]+)/versions(?:/(\d+|latest))?(?:\?format=serialized)?", self.path)
         subject = urllib.parse.unquote(found[1]) if found else ""
         versions = self.server.subjects.get(subject, [])

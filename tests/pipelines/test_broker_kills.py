@@ -76,7 +76,17 @@ def running(run: PipelineRun) -> Iterator[None]:
     assert outcome == [True], [status.error for status in run.statuses]
 
 
-def kill_under_a_pipeline(spark: SparkSession, node: Mortal, place: Path, *, rounds: int, seed: int) -> None:
+def kill_under_a_pipeline(
+    spark: SparkSession,
+    node: Mortal,
+    place: Path,
+    *,
+    rounds: int,
+    seed: int,
+    per_round: int = 400,
+    away_s: tuple[float, float] = (0, 3),
+) -> list[str]:
+    """Kills the broker in every round for as long as `away_s` says; the lines that the pipeline has reported."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
@@ -88,7 +98,7 @@ def kill_under_a_pipeline(spark: SparkSession, node: Mortal, place: Path, *, rou
     run = PipelineRun(
         read_pipeline(path), bootstrap=node.bootstrap, report=lines.append, show_rows=lambda *_: None, spark=spark
     )
-    chance, count, per_round = random.Random(seed), 0, 400
+    chance, count = random.Random(seed), 0
     with running(run):
         for _ in range(rounds):
             fill(node.bootstrap, "in", per_round, first=count)
@@ -101,7 +111,7 @@ def kill_under_a_pipeline(spark: SparkSession, node: Mortal, place: Path, *, rou
             )
             # At any moment of a batch.
             time.sleep(chance.uniform(0, 1))
-            node.die_for(chance.uniform(0, 3))
+            node.die_for(chance.uniform(*away_s))
         wait_until(
             lambda: all(sum(status.positions.get("in", {}).values()) == count for status in run.statuses),
             f"everything is read: {lines}",
@@ -109,6 +119,7 @@ def kill_under_a_pipeline(spark: SparkSession, node: Mortal, place: Path, *, rou
         )
     check(node.bootstrap, "out", count)
     check_table(spark, str(place / "table"), "parquet", count)
+    return lines
 
 
 @pytest.mark.timeout(1200)
@@ -120,3 +131,13 @@ def test_the_broker_dies_under_a_running_pipeline(spark: SparkSession, mortal: M
 @pytest.mark.timeout(3600)
 def test_the_broker_dies_many_times(spark: SparkSession, mortal: Mortal, tmp_path: Path) -> None:
     kill_under_a_pipeline(spark, mortal, tmp_path, rounds=2 * ROUNDS, seed=2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_broker_is_away_for_minutes(spark: SparkSession, mortal: Mortal, tmp_path: Path) -> None:
+    """Longer than a consumer waits for a record (two minutes), with batches left for both queries."""
+    lines = kill_under_a_pipeline(spark, mortal, tmp_path, rounds=1, seed=3, per_round=3000, away_s=(170, 170))
+    # A transaction may have outlived it; who has to start again says who was away, and nothing else.
+    assert lines
+    assert all(f": no broker answers at {mortal.bootstrap}" in line for line in lines), lines

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.pipelines.schema_registries import apicurio_registry, register, small_registry
+from tests.pipelines.schema_registries import register, small_registry
 from tests.pipelines.topics import Record, produce, read_all
 
 from tidelog.pipelines import PipelineError, read_topic
@@ -63,12 +62,3 @@ def test_versions_of_a_schema(spark: SparkSession, bootstrap: str, make_topic: M
     with pytest.raises(PipelineError, match=f"the schema registry at {registry} cannot be read") as caught:
         read_topic(spark, make_topic(), bootstrap=bootstrap, value="registry-avro", registry=registry)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.long
-@pytest.mark.java
-def test_the_same_on_a_registry_that_people_run(
-    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
-) -> None:
-    with apicurio_registry(tmp_path) as registry:
-        read_through(registry, spark, bootstrap, make_topic())

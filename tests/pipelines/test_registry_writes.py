@@ -21,7 +21,7 @@ from tests.pipelines.messages import (
     order_file,
     write_descriptor,
 )
-from tests.pipelines.schema_registries import apicurio_registry, register, small_registry
+from tests.pipelines.schema_registries import register, small_registry
 from tests.pipelines.topics import Record, produce, read_all
 
 from tidelog.pipelines import PipelineError, read_topic, write_topic
@@ -238,13 +238,3 @@ def test_imported_files_are_registered_too(
         write_topic(df, topic, value_format="registry-protobuf", schema=descriptor, **given)
         [row] = read_topic(spark, topic, value="registry-protobuf", **given).collect()
     assert row.value.asDict(recursive=True) == {"total": {"units": 3}}
-
-
-@pytest.mark.long
-@pytest.mark.java
-def test_the_same_on_a_registry_that_people_run(
-    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
-) -> None:
-    with apicurio_registry(tmp_path) as registry:
-        write_and_read_avro(registry, spark, bootstrap, make_topic())
-        write_and_read_protobuf(registry, spark, bootstrap, make_topic(), tmp_path)

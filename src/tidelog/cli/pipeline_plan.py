@@ -12,6 +12,7 @@ def make_plan(pipeline: Pipeline, bootstrap: str, master: str | None) -> dict[st
     """A document with relations in the order in which they are computed, and sinks."""
     from tidelog.pipelines.run.frames import FrameBuilder
     from tidelog.pipelines.run.runner import describe_target, open_session
+    from tidelog.pipelines.run.sink_columns import check_columns
     from tidelog.pipelines.spec.fingerprint import fingerprint
     from tidelog.pipelines.spec.graph import upstream
 
@@ -23,6 +24,7 @@ def make_plan(pipeline: Pipeline, bootstrap: str, master: str | None) -> dict[st
             for name in upstream(pipeline, sink.input):
                 if name not in frames:
                     frames |= builder.build_relations(name)
+            check_columns(pipeline, sink, frames[sink.input])
         schemas = {
             name: [
                 {"name": field.name, "type": field.dataType.simpleString(), "nullable": field.nullable}
@@ -75,8 +77,9 @@ def _describe_kind(pipeline: Pipeline, name: str) -> str:
     from tidelog.pipelines.spec.model import DeduplicateStep, FilesSource, PythonStep, TableSource, TopicSource
 
     match pipeline.relation(name):
-        case TopicSource(topics=topics, value=value):
-            return f"topic {', '.join(topics)} ({value})"
+        case TopicSource(topics=topics, value=value, key=key):
+            keys = "" if key == "text" else f", {key} keys"
+            return f"topic {', '.join(topics)} ({value}{keys})"
         case TableSource(location=location, format=format_name):
             return f"{format_name} table {location}"
         case FilesSource(location=location, format=format_name):

@@ -9,6 +9,7 @@ Protobuf is in `protobuf_format`.
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,7 @@ PARSED = "__tidelog_parsed"
 """The column that holds what was parsed, until value and reason are taken from it."""
 _CORRUPT = "__tidelog_corrupt"
 _READ = "__tidelog_read"
-_WRAPPED = "value"
-_AFTER_AN_OBJECT = r"\}\s*[,}]"
+_AVRO_SIMPLE = ("string", "bytes", "int", "long", "float", "double", "boolean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,27 +69,31 @@ def decode_text(data: Column) -> Decoded:
 def decode_json(data: Column, schema: StructType) -> Decoded:
     """A JSON object per record. What follows the object, a missing brace and a field of another type are all bad.
 
-    Spark's parser stops after the first object and would drop what follows without a word. As a field of another object
-    that is a syntax error, unless it closes that object or goes on with more fields. Either begins like the end of an
-    inner object, and is a syntax error in an array: records with such a place in them are counted there as well.
+    Spark's parser stops after the first object and would drop what follows without a word. So the record becomes the
+    first of two elements of an array, and the second is a mark: only a record that is one whole element leaves two
+    elements, with the mark in its place. A record that knew the names could bring a mark of its own, so they are made
+    by chance, for every frame anew. They are short because every record pays for them.
     """
     from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import ArrayType, ByteType, StructField, StructType
 
+    records, mark = f"r{secrets.token_hex(4)}", f"m{secrets.token_hex(4)}"
     text = data.cast("string")
-    wrapped = F.concat(F.lit(f'{{"{_WRAPPED}":'), text, F.lit("}"))
+    wrapped = F.concat(F.lit(f'{{"{records}":['), text, F.lit(f',{{"{mark}":1}}]}}'))
+    element = StructType([*schema.fields, StructField(mark, ByteType())])
+    shape = _with_corrupt(StructType([StructField(records, ArrayType(element))]))
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    shape = _with_corrupt(StructType([StructField(_WRAPPED, schema)]))
     unfit = F.when(F.try_parse_json(wrapped).isNull(), "not JSON").otherwise(f"does not fit the schema {ddl(schema)}")
-    elements = F.coalesce(F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))), F.lit(0))
+    elements = F.col(PARSED)[records]
+    first, second = F.get(elements, F.lit(0)), F.get(elements, F.lit(1))
     reason = (
         F.when(data.isNull(), None)
         .when(~F.is_valid_utf8(text), "not UTF-8")
         .when(F.col(PARSED)[_CORRUPT].isNotNull(), unfit)
-        .when(F.col(PARSED)[_WRAPPED].isNull(), "not a JSON object")
-        .when(text.rlike(_AFTER_AN_OBJECT) & (elements != 1), "not JSON")
+        .when((F.size(elements) != 2) | second[mark].isNull(), "not JSON")
+        .when(first.isNull(), "not a JSON object")
     )
-    return Decoded(parsed=F.from_json(wrapped, shape, options), value=F.col(PARSED)[_WRAPPED], reason=reason)
+    return Decoded(parsed=F.from_json(wrapped, shape, options), value=first.dropFields(mark), reason=reason)
 
 
 def decode_csv(data: Column, schema: StructType) -> Decoded:
@@ -118,7 +122,7 @@ def decode_avro(data: Column, writer: str) -> Decoded:
 
     wanted = parse_avro_schema(writer)
     return _decoded_avro(
-        data, wanted, _from_avro(data, writer, wanted), F.lit(f"not Avro of the schema {_name(wanted)}")
+        data, wanted, _from_avro(data, avro_text(writer), wanted), F.lit(f"not Avro of the schema {_name(wanted)}")
     )
 
 
@@ -198,9 +202,14 @@ def ddl(schema: StructType) -> str:
     return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
 
 
+def avro_text(text: str) -> str:
+    """An Avro schema as JSON; a simple type may be given by its bare name, as the schema of a key often is."""
+    return json.dumps(text.strip()) if text.strip() in _AVRO_SIMPLE else text
+
+
 def parse_avro_schema(text: str) -> dict[str, Any]:
     try:
-        schema = json.loads(text)
+        schema = json.loads(avro_text(text))
     except ValueError as error:
         raise PipelineError(f"the Avro schema is not JSON: {error}") from None
     if isinstance(schema, str):

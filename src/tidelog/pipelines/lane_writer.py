@@ -26,6 +26,10 @@ LANES_OPEN_MAX = 64
 """Producers kept open in a Python worker; the one used longest ago is closed for a new one."""
 INIT_TIMEOUT_S = 120.0
 MARKER_TIMEOUT_S = 60.0
+PROBE_TIMEOUT_S = 15.0
+"""How long a producer that was kept open may take to show that it can still write."""
+TOPIC_TIMEOUT_S = 10.0
+"""How long a topic may be unknown to a broker: one that was just made is, for a moment."""
 MARKER_RETRY_S = 0.1
 _UNSETTLED = (14, 15, 16)
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: librdkafka leaves it to us to ask again."""
@@ -73,8 +77,8 @@ class _Lane:
         self.producer = Producer({**target.settings, "transactional.id": identity}, logger=_SILENT)
         # librdkafka looks for the coordinator once and then only every half second, and until its second metadata
         # answer it may have no connection to ask on.
-        for _ in range(2):
-            self.producer.list_topics(target.topic, INIT_TIMEOUT_S)
+        self.producer.list_topics(target.topic, INIT_TIMEOUT_S)
+        self._find_partitions()
         self.producer.init_transactions(INIT_TIMEOUT_S)
         shared = {
             name: value
@@ -95,6 +99,18 @@ class _Lane:
         )
         self.marker = self._read_marker()
 
+    def _find_partitions(self) -> None:
+        """Fails when the topic is gone: librdkafka would wait for it for as long as a transaction may take."""
+        topic, deadline = self.target.topic, time.monotonic() + TOPIC_TIMEOUT_S
+        while True:
+            found = self.producer.list_topics(topic, INIT_TIMEOUT_S).topics.get(topic)
+            count = 0 if found is None or found.error is not None else len(found.partitions)
+            if count >= self.target.partitions:
+                return
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"topic {topic} has {count} of its {self.target.partitions} partitions")
+            time.sleep(MARKER_RETRY_S)
+
     def _read_marker(self) -> int:
         from confluent_kafka import KafkaException, TopicPartition
 
@@ -113,13 +129,13 @@ class _Lane:
             raise RuntimeError(f"batch marker of {self.target.topic}: {committed.error.str()}")
         return max(0, int(committed.offset))
 
-    def begin(self, batch: int) -> None:
+    def begin(self, batch: int, timeout_s: float) -> None:
         """Opens the transaction with the marker of the batch; fails if another producer took the id meanwhile."""
         from confluent_kafka import TopicPartition
 
         self.producer.begin_transaction()
         marker = TopicPartition(self.target.topic, self._marker_partition, batch + 1)
-        self.producer.send_offsets_to_transaction([marker], self.consumer.consumer_group_metadata(), MARKER_TIMEOUT_S)
+        self.producer.send_offsets_to_transaction([marker], self.consumer.consumer_group_metadata(), timeout_s)
 
     def produce(self, rows: pa.RecordBatch) -> None:
         """Queues rows in their order; the transaction's commit waits for them and fails if one was not written."""
@@ -205,7 +221,7 @@ def _begin(target: LaneTarget, lane: int) -> _Lane | None:
             _keep(identity, kept)
             return None
         try:
-            kept.begin(target.batch)
+            kept.begin(target.batch, PROBE_TIMEOUT_S)
             return kept
         except KafkaException:
             # Another worker or run took the id, or the connection is gone: a new producer finds out what holds.
@@ -215,7 +231,7 @@ def _begin(target: LaneTarget, lane: int) -> _Lane | None:
         if fresh.marker > target.batch:
             _keep(identity, fresh)
             return None
-        fresh.begin(target.batch)
+        fresh.begin(target.batch, MARKER_TIMEOUT_S)
     except BaseException:
         fresh.close()
         raise

@@ -20,6 +20,12 @@ A time is a datetime (naive means UTC), an ISO 8601 text, or milliseconds since 
 _EARLIEST, _LATEST = -2, -1
 
 
+def check_start(text: str) -> None:
+    """PipelineError for a text that is no start."""
+    if text not in ("earliest", "latest"):
+        _millis(text, "start")
+
+
 def start_options(position: Position, topics: Sequence[str], partitions: Mapping[str, int]) -> dict[str, str]:
     """The connector's options for a start; `partitions` counts those of each topic."""
     if position == "earliest" or position == "latest":
@@ -86,6 +92,9 @@ def _millis(position: str | int | datetime, side: str) -> int:
     if isinstance(position, int):
         return position
     if isinstance(position, str):
+        # Eight digits are a date.
+        if position.isascii() and position.isdigit() and len(position) > 8:
+            return int(position)
         try:
             position = datetime.fromisoformat(position)
         except ValueError:

@@ -166,5 +166,24 @@ class _Columns:
         return self.of_message(field.message_type, above)
 
 
+def message_layout(message: Descriptor) -> list[list[object]]:
+    """What the bytes of a message depend on: the fields of all messages within, and the numbers behind their enums."""
+    found: dict[str, list[list[object]]] = {}
+
+    def visit(message: Descriptor) -> None:
+        if message.full_name in found:
+            return
+        fields: list[list[object]] = []
+        found[message.full_name] = fields
+        for field in sorted(message.fields, key=lambda field: field.number):
+            numbers = {value.name: value.number for value in field.enum_type.values} if field.enum_type else {}
+            fields.append([message.full_name, field.name, field.number, field.type, field.is_repeated, numbers])
+            if field.message_type is not None:
+                visit(field.message_type)
+
+    visit(message)
+    return [field for name in sorted(found) for field in found[name]]
+
+
 def is_map(field: FieldDescriptor) -> bool:
     return bool(field.is_repeated and field.message_type is not None and field.message_type.GetOptions().map_entry)

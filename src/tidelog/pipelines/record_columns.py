@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.errors import PipelineError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 HEADERS = "array<struct<key:string,value:binary>>"
 PARTITION = "__tidelog_partition"
+ENCODED_KEY = "__tidelog_encoded_key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,41 +29,63 @@ class RecordShape:
     partition: str | Column | None
     order_by: Sequence[str] | None
     encode: Encode | None = None
-    """Makes a value of a struct, where it is neither text, bytes nor JSON."""
+    """Makes a value, where it is neither text, bytes nor JSON."""
+    encode_key: Encode | None = None
+
+
+def with_encoded_keys(df: DataFrame, shape: RecordShape) -> tuple[DataFrame, RecordShape]:
+    """The same with keys that are encoded in a step of their own: they are needed twice, for the partition too."""
+    if shape.encode_key is None:
+        return df, shape
+    return df.withColumn(ENCODED_KEY, key_column(df, shape)), replace(shape, key=ENCODED_KEY, encode_key=None)
 
 
 def key_column(df: DataFrame, shape: RecordShape) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    if shape.key is None:
-        return _bytes(df, F.col("key"), "key") if "key" in df.columns else F.lit(None).cast("binary")
-    return _bytes(df, shape.key, "key")
+    if shape.encode_key is not None:
+        return shape.encode_key(key_object(df, shape))
+    if shape.key is None and "key" not in df.columns:
+        return F.lit(None).cast("binary")
+    return _bytes(df, _key_columns(shape), "key")
+
+
+def key_object(df: DataFrame, shape: RecordShape) -> Column:
+    """What becomes a key before it is encoded: one column as it is, or several as a struct."""
+    if shape.key is None and "key" not in df.columns:
+        raise PipelineError(f"key: no column is named to be encoded, and there is no column key in {_names(df)}")
+    return _object(df, _key_columns(shape), "key")
 
 
 def value_column(df: DataFrame, shape: RecordShape) -> Column:
     """By default the column `value`; else the row as one object, without what became the key or a header."""
     if shape.encode is not None:
-        return shape.encode(value_struct(df, shape))
+        return shape.encode(value_object(df, shape))
     return _plain_value(df, shape)
 
 
-def value_struct(df: DataFrame, shape: RecordShape) -> Column:
-    """What becomes a value as a struct: one column that is one, or several."""
+def value_object(df: DataFrame, shape: RecordShape) -> Column:
+    """What becomes a value before it is encoded: one column as it is, or several as a struct."""
+    return _object(df, _value_columns(df, shape), "value")
+
+
+def _key_columns(shape: RecordShape) -> str | Column | Sequence[str]:
+    return "key" if shape.key is None else shape.key
+
+
+def _object(df: DataFrame, columns: str | Column | Sequence[str], role: str) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    columns = _value_columns(df, shape)
-    if isinstance(columns, list | tuple):
-        parts = [_named(df, name, "value") for name in columns]
-        if not parts:
-            raise PipelineError("value: no column is named")
-        return F.struct(*parts)
-    column = _named(df, columns, "value")
-    kind = df.select(column.alias("c")).schema["c"].dataType
-    if kind.typeName() != "struct":
-        raise PipelineError(
-            f"value: a column of type {kind.simpleString()} has no fields to be encoded; name the columns, value=[...]"
-        )
-    return column
+    if not isinstance(columns, list | tuple):
+        return _named(df, columns, role)
+    parts = [_named(df, name, role) for name in columns]
+    if not parts:
+        raise PipelineError(f"{role}: no column is named")
+    return F.struct(*parts)
+
+
+def _names(df: DataFrame) -> str:
+    return ", ".join(df.columns)
 
 
 def _plain_value(df: DataFrame, shape: RecordShape) -> Column:
@@ -72,7 +95,8 @@ def _plain_value(df: DataFrame, shape: RecordShape) -> Column:
 def _value_columns(df: DataFrame, shape: RecordShape) -> str | Column | Sequence[str]:
     if shape.value is not None:
         return shape.value
-    return "value" if "value" in df.columns else [name for name in df.columns if name not in ("key", "headers")]
+    others = ("key", "headers", ENCODED_KEY)
+    return "value" if "value" in df.columns else [name for name in df.columns if name not in others]
 
 
 def headers_column(df: DataFrame, shape: RecordShape) -> Column | None:
@@ -104,7 +128,7 @@ def order_columns(df: DataFrame, shape: RecordShape) -> list[str]:
     if shape.order_by is not None:
         absent = [name for name in shape.order_by if name not in df.columns]
         if absent:
-            raise PipelineError(f"order_by: no column {', '.join(absent)} in {', '.join(df.columns)}")
+            raise PipelineError(f"order_by: no column {', '.join(absent)} in {_names(df)}")
         return list(shape.order_by)
     origin = ["topic", "partition", "offset"]
     return origin if all(name in df.columns for name in origin) else []
@@ -169,7 +193,7 @@ def _named(df: DataFrame, column: str | Column, role: str) -> Column:
     if not isinstance(column, str):
         return column
     if column not in df.columns:
-        raise PipelineError(f"{role}: no column {column} in {', '.join(df.columns)}")
+        raise PipelineError(f"{role}: no column {column} in {_names(df)}")
     return F.col(f"`{column}`")
 
 
@@ -178,10 +202,7 @@ def _bytes(df: DataFrame, columns: str | Column | Sequence[str], role: str) -> C
     from pyspark.sql import functions as F  # noqa: N812
 
     if isinstance(columns, list | tuple):
-        parts = [_named(df, name, role) for name in columns]
-        if not parts:
-            raise PipelineError(f"{role}: no column is named")
-        return F.to_json(F.struct(*parts), {"ignoreNullFields": "false"}).cast("binary")
+        return F.to_json(_object(df, columns, role), {"ignoreNullFields": "false"}).cast("binary")
     column = _named(df, columns, role)
     kind = df.select(column.alias("c")).schema["c"].dataType.typeName()
     if kind in ("binary", "string", "void"):

@@ -42,7 +42,7 @@ class Registered:
 
 def subject_versions(registry: str, subject: str, kind: str) -> list[Registered]:
     """Every version of a subject, all of them schemas of one kind."""
-    numbers = _ask(registry, f"/subjects/{_quoted(subject)}/versions", subject)
+    numbers = _ask(registry, f"/subjects/{_quoted(subject)}/versions", f"subject {subject}")
     found = [subject_version(registry, subject, int(number), kind) for number in numbers]
     if not found:
         raise PipelineError(f"subject {subject} at {registry} has no versions")
@@ -51,11 +51,31 @@ def subject_versions(registry: str, subject: str, kind: str) -> list[Registered]
 
 def subject_version(registry: str, subject: str, version: int | str, kind: str) -> Registered:
     """One version of a subject, or "latest". Protobuf is asked for as a descriptor; a registry may answer with text."""
-    query = "?format=serialized" if kind == "PROTOBUF" else ""
-    answer = _ask(registry, f"/subjects/{_quoted(subject)}/versions/{version}{query}", subject)
-    found = Registered(
-        id=int(answer["id"]),
-        version=int(answer["version"]),
+    answer = _ask(registry, f"/subjects/{_quoted(subject)}/versions/{version}{_query(kind)}", f"subject {subject}")
+    found = _registered(answer, identity=int(answer["id"]), version=int(answer["version"]))
+    if found.kind != kind:
+        name = kind.capitalize()
+        raise PipelineError(f"subject {subject} at {registry} holds {found.kind} schemas, not {name}")
+    return found
+
+
+def schema_by_id(registry: str, identity: int, kind: str) -> Registered:
+    """The schema that has an id, whatever has become of its subject; its version is not known."""
+    answer = _ask(registry, f"/schemas/ids/{identity}{_query(kind)}", f"schema id {identity}")
+    found = _registered(answer, identity=identity, version=0)
+    if found.kind != kind:
+        raise PipelineError(f"schema id {identity} at {registry} is {found.kind}, not {kind.capitalize()}")
+    return found
+
+
+def _query(kind: str) -> str:
+    return "?format=serialized" if kind == "PROTOBUF" else ""
+
+
+def _registered(answer: Any, *, identity: int, version: int) -> Registered:
+    return Registered(
+        id=identity,
+        version=version,
         kind=str(answer.get("schemaType") or "AVRO"),
         schema=str(answer["schema"]),
         references=tuple(
@@ -63,10 +83,6 @@ def subject_version(registry: str, subject: str, version: int | str, kind: str) 
             for part in answer.get("references") or ()
         ),
     )
-    if found.kind != kind:
-        name = kind.capitalize()
-        raise PipelineError(f"subject {subject} at {registry} holds {found.kind} schemas, not {name}")
-    return found
 
 
 def newest_version(registry: str, subject: str, kind: str) -> Registered | None:
@@ -91,19 +107,19 @@ def register(registry: str, subject: str, schema: str, kind: str, references: Se
         body["references"] = [
             {"name": part.name, "subject": part.subject, "version": part.version} for part in references
         ]
-    answer = _ask(registry, f"/subjects/{_quoted(subject)}/versions", subject, json.dumps(body).encode())
+    answer = _ask(registry, f"/subjects/{_quoted(subject)}/versions", f"subject {subject}", json.dumps(body).encode())
     return int(answer["id"])
 
 
 class UnknownSubject(PipelineError):
-    """The registry answers, and has no such subject."""
+    """The registry answers, and has no such subject or schema."""
 
 
 def _quoted(subject: str) -> str:
     return urllib.parse.quote(subject, safe="")
 
 
-def _ask(registry: str, path: str, subject: str, body: bytes | None = None) -> Any:
+def _ask(registry: str, path: str, what: str, body: bytes | None = None) -> Any:
     url = registry.rstrip("/") + path
     if not url.startswith(("http://", "https://")):
         raise PipelineError(f"registry {registry!r}: give its URL, like http://127.0.0.1:8081")
@@ -115,13 +131,13 @@ def _ask(registry: str, path: str, subject: str, body: bytes | None = None) -> A
             return json.loads(answer.read(ANSWER_BYTES_MAX))
     except urllib.error.HTTPError as error:
         if error.code == 404:
-            raise UnknownSubject(f"the schema registry at {registry} has no subject {subject}") from None
+            raise UnknownSubject(f"the schema registry at {registry} has no {what}") from None
         if error.code in _OVERLOADED:
             raise Unreachable(
                 f"the schema registry at {registry} cannot be read", f"it answered {error.code}"
             ) from None
         if body is not None and error.code in (409, 422):
-            refused = f"the schema registry at {registry} does not take the schema as a version of {subject}"
+            refused = f"the schema registry at {registry} does not take the schema as a version of {what}"
             raise PipelineError(f"{refused}: {_reason(error)}") from None
         raise PipelineError(f"the schema registry at {registry} answered {error.code} to {path}") from None
     except OSError as error:

@@ -32,6 +32,25 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyEncoding:
+    """What the bytes of a key depend on beside its columns, and with them the partition of its rows."""
+
+    format: str = "json"
+    schema: str = ""
+    """The id of the schema in a registry, or a digest of one that was given."""
+    message: str = ""
+
+    def __str__(self) -> str:
+        schema = f"schema id {self.schema}" if self.schema.isdigit() else self.schema and f"schema {self.schema[:14]}"
+        parts = ", ".join(part for part in (schema, self.message) if part)
+        return f"{self.format} ({parts})" if parts else self.format
+
+
+JSON_KEYS = KeyEncoding()
+"""Text and bytes as they are, everything else as JSON; what a state that does not speak of keys was written with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SinkState:
     """The pinned part of a sink."""
 
@@ -41,6 +60,7 @@ class SinkState:
     partitioner: str
     layouts: tuple[Layout, ...]
     """By rising `from_batch`, the first from 0."""
+    key: KeyEncoding = JSON_KEYS
 
     def layout(self, batch: int) -> Layout:
         return [layout for layout in self.layouts if layout.from_batch <= batch][-1]
@@ -49,9 +69,17 @@ class SinkState:
         return {"version": _VERSION, **asdict(self)}
 
 
-def new_state(topic: str, partitioner: str, partitions: int, lanes: int, by_source: bool = False) -> SinkState:
+def new_state(
+    topic: str,
+    partitioner: str,
+    partitions: int,
+    lanes: int,
+    by_source: bool = False,
+    key: KeyEncoding = JSON_KEYS,
+) -> SinkState:
     layout = Layout(from_batch=0, partitions=partitions, lanes=min(lanes, partitions), by_source=by_source)
-    return SinkState(sink_id=f"tidelog-{uuid.uuid4()}", topic=topic, partitioner=partitioner, layouts=(layout,))
+    sink_id = f"tidelog-{uuid.uuid4()}"
+    return SinkState(sink_id=sink_id, topic=topic, partitioner=partitioner, layouts=(layout,), key=key)
 
 
 def parse_state(content: Mapping[str, Any], where: str) -> SinkState:
@@ -61,7 +89,11 @@ def parse_state(content: Mapping[str, Any], where: str) -> SinkState:
     try:
         layouts = tuple(Layout(**layout) for layout in content["layouts"])
         state = SinkState(
-            sink_id=content["sink_id"], topic=content["topic"], partitioner=content["partitioner"], layouts=layouts
+            sink_id=content["sink_id"],
+            topic=content["topic"],
+            partitioner=content["partitioner"],
+            layouts=layouts,
+            key=KeyEncoding(**content.get("key", {})),
         )
     except (KeyError, TypeError) as error:
         raise PipelineError(f"{where} is damaged: {error}") from None
@@ -79,6 +111,7 @@ def follow(
     lanes: int,
     next_fresh: int,
     by_source: bool = False,
+    key: KeyEncoding = JSON_KEYS,
 ) -> SinkState:
     """The state for a run that starts now; raises PipelineError for a change that the checkpoint cannot follow."""
     if state.topic != topic:
@@ -89,6 +122,11 @@ def follow(
         raise PipelineError(
             f"the checkpoint was made with partitioner {state.partitioner}, not {partitioner}: keys would move to other"
             " partitions and a batch in doubt could be lost or doubled; keep it, or start with a new checkpoint"
+        )
+    if state.key != key:
+        raise PipelineError(
+            f"the checkpoint was made with keys as {state.key}, not {key}: keys would move to other partitions and a"
+            " batch in doubt could be lost or doubled; keep it, or start with a new checkpoint"
         )
     last = state.layouts[-1]
     if partitions < last.partitions:

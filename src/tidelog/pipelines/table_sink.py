@@ -161,7 +161,9 @@ def _columns(spark: SparkSession, path: str, name: str) -> StructType | None:
     if name == "parquet":
         return parquet_commit.known_columns(spark, path)
     if name == "delta":
-        return read_table(spark, path, format=name).schema if files_in(spark, path).names("_delta_log") else None
+        # A run that ended during the first commit leaves a log without a version, which is no table yet.
+        versions = [file for file in files_in(spark, path).names("_delta_log") if file[:20].isdigit()]
+        return read_table(spark, path, format=name).schema if versions else None
     table = iceberg_commit.table_name(spark, path)
     return spark.table(table).schema if spark.catalog.tableExists(table) else None
 

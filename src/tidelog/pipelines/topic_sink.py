@@ -24,19 +24,21 @@ from tidelog.pipelines.broker import (
     partition_counts,
 )
 from tidelog.pipelines.checkpoint import files_in
-from tidelog.pipelines.encoders import ValueFormat, value_encoder
+from tidelog.pipelines.encoders import WrittenPart, part_encoder
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.record_columns import (
     PARTITION,
     RecordShape,
     headers_column,
     key_column,
+    key_object,
     order_columns,
     partition_but_hash,
     partition_column,
     timestamp_column,
     value_column,
-    value_struct,
+    value_object,
+    with_encoded_keys,
 )
 from tidelog.pipelines.source_lanes import source_scan, task_lanes
 from tidelog.pipelines.triggers import trigger_arguments
@@ -116,18 +118,19 @@ class TopicBatch:
         """Partition, key, value, then headers and timestamp if there are any, then what rows are sorted by."""
         from pyspark.sql import functions as F  # noqa: N812
 
+        df, shape = with_encoded_keys(df, self.shape)
         partition = partition_but_hash if layout.by_source else partition_column
         columns = [
-            partition(df, self.shape, self.state.partitioner, layout.partitions).alias(PARTITION),
-            key_column(df, self.shape).alias("key"),
-            value_column(df, self.shape).alias("value"),
+            partition(df, shape, self.state.partitioner, layout.partitions).alias(PARTITION),
+            key_column(df, shape).alias("key"),
+            value_column(df, shape).alias("value"),
         ]
-        headers, timestamp = headers_column(df, self.shape), timestamp_column(df, self.shape)
+        headers, timestamp = headers_column(df, shape), timestamp_column(df, shape)
         if headers is not None:
             columns.append(headers.alias("headers"))
         if timestamp is not None:
             columns.append(timestamp.alias("timestamp"))
-        order = [] if layout.by_source else order_columns(df, self.shape)
+        order = [] if layout.by_source else order_columns(df, shape)
         columns += [F.col(f"`{name}`").alias(f"__order_{index}") for index, name in enumerate(order)]
         return df.select(*columns)
 
@@ -142,6 +145,9 @@ def write_topic(
     value_format: str = "json",
     schema: str | None = None,
     message: str | None = None,
+    key_format: str = "json",
+    key_schema: str | None = None,
+    key_message: str | None = None,
     registry: str | None = None,
     headers: str | Column | Mapping[str, str] | None = None,
     timestamp: str | Column | None = None,
@@ -159,10 +165,11 @@ def write_topic(
 
     `key` and `value` are a column (text and bytes as they are, everything else as JSON) or a list of columns (one
     JSON object); by default the columns `key` and `value` if there are such, else no key and the whole row as one
-    JSON object. A null value is a tombstone. With another `value_format` that object, or a struct column, is written
-    as avro or protobuf (by the `schema`: an Avro schema as JSON text, or the path of a Protobuf descriptor file with
-    the `message` name) or as registry-avro or registry-protobuf: framed for the schema `registry` with the id of that
-    schema, which is registered under `<topic>-value`; without one the newest there counts.
+    JSON object. A null value is a tombstone. With another `value_format` that object, or a column, is written as avro
+    or protobuf (by the `schema`: an Avro schema as JSON text, or the path of a Protobuf descriptor file with the
+    `message` name) or as registry-avro or registry-protobuf: framed for the schema `registry` with the id of that
+    schema, which is registered under `<topic>-value`; without one the newest there counts. `key_format`, `key_schema`
+    and `key_message` say the same of keys (`<topic>-key`); there the newest is that of the checkpoint's first run.
 
     `headers` is an array of key and value (default: the column `headers` if there is one) or fixed texts. `partition`
     names the target partition, else the `partitioner` does (murmur2, fnv1a, crc32: the one the topic's other producers
@@ -172,15 +179,16 @@ def write_topic(
     delivery="exactly-once" needs a `checkpoint` for a stream; a batch with one can be run again after a crash and
     writes only what is missing. "at-least-once" is the connector's plain sink. `trigger`: None (as fast as possible),
     "available-now", an interval ("10 seconds"), or "continuous 1 second" (at-least-once only). `output_mode`: append,
-    or update and complete for aggregations without a watermark. `options` are librdkafka settings (exactly-once) or
-    the connector's (at-least-once).
+    or update and complete for aggregations without a watermark. `options`: librdkafka's; at-least-once the connector's.
     """
     _check_choices(delivery, partitioner)
-    wanted = ValueFormat(name=value_format, schema=schema, message=message, registry=registry)
+    keys = WrittenPart(name="key", format=key_format, schema=key_schema, message=key_message, registry=registry)
+    values = WrittenPart(name="value", format=value_format, schema=schema, message=message, registry=registry)
     shape = RecordShape(
         key=key, value=value, headers=headers, timestamp=timestamp, partition=partition, order_by=order_by
     )
-    shape = _with_encoding(shape, df, topic, wanted)
+    kept = _kept_keys(df, checkpoint) if delivery == "exactly-once" and key_format != "json" else None
+    shape, key_encoding = _with_encoding(shape, df, topic, keys, values, kept)
     arguments = trigger_arguments(trigger)
     if df.isStreaming and checkpoint is None:
         raise PipelineError(f"a stream into topic {topic} needs checkpoint=, a directory that outlives the query")
@@ -192,16 +200,20 @@ def write_topic(
         return TopicWrite(topic=topic, rows=None)
     if "continuous" in arguments:
         raise PipelineError("a continuous trigger has no batches to count: use delivery='at-least-once' or an interval")
-    writer_batch = TopicBatch(
-        state=_prepare(df, shape, topic, bootstrap, partitioner, checkpoint, options),
-        shape=shape,
-        settings=producer_settings(bootstrap, options),
-    )
-    # A wrong column shows here and not in the first batch.
-    writer_batch._records(df, sink_state.Layout(from_batch=0, partitions=1, lanes=1))
+    state = _prepare(df, shape, topic, bootstrap, partitioner, checkpoint, options, key_encoding)
+    batch = _batch_writer(df, shape, state, producer_settings(bootstrap, options))
     if not df.isStreaming:
-        return writer_batch(df, 0)
-    return _start(df.writeStream.foreachBatch(writer_batch.write), name, checkpoint, output_mode, arguments)
+        return batch(df, 0)
+    return _start(df.writeStream.foreachBatch(batch.write), name, checkpoint, output_mode, arguments)
+
+
+def _batch_writer(
+    df: DataFrame, shape: RecordShape, state: sink_state.SinkState, settings: Mapping[str, Any]
+) -> TopicBatch:
+    writer = TopicBatch(state=state, shape=shape, settings=settings)
+    # A wrong column shows here and not in the first batch.
+    writer._records(df, sink_state.Layout(from_batch=0, partitions=1, lanes=1))
+    return writer
 
 
 def _check_choices(delivery: str, partitioner: str) -> None:
@@ -211,13 +223,33 @@ def _check_choices(delivery: str, partitioner: str) -> None:
         raise PipelineError(f"partitioner={partitioner!r}: use {', '.join(PARTITIONERS)}")
 
 
-def _with_encoding(shape: RecordShape, df: DataFrame, topic: str, wanted: ValueFormat) -> RecordShape:
-    """The shape with the encoder of its values, where it takes one."""
-    wanted.check()
-    if wanted.name == "json":
-        return shape
-    columns = df.select(value_struct(df, shape).alias("value")).schema["value"].dataType
-    return replace(shape, encode=value_encoder(df.sparkSession, wanted, topic, columns))
+def _kept_keys(df: DataFrame, checkpoint: str | None) -> sink_state.KeyEncoding | None:
+    """How the runs before this one have written keys."""
+    content = files_in(df.sparkSession, checkpoint).read_json(sink_state.FILE) if checkpoint is not None else None
+    return None if content is None else sink_state.parse_state(content, f"{checkpoint}/{sink_state.FILE}").key
+
+
+def _with_encoding(
+    shape: RecordShape,
+    df: DataFrame,
+    topic: str,
+    keys: WrittenPart,
+    values: WrittenPart,
+    kept: sink_state.KeyEncoding | None,
+) -> tuple[RecordShape, sink_state.KeyEncoding]:
+    """The shape with the encoders of its keys and values, where they take one."""
+    keys.check()
+    values.check()
+    key_encoding = sink_state.JSON_KEYS
+    if keys.format != "json":
+        [column] = df.select(key_object(df, shape)).schema.fields
+        encode_key, key_encoding = part_encoder(df.sparkSession, keys, topic, column, kept)
+        shape = replace(shape, encode_key=encode_key)
+    if values.format != "json":
+        [column] = df.select(value_object(df, shape)).schema.fields
+        encode, _ = part_encoder(df.sparkSession, values, topic, column)
+        shape = replace(shape, encode=encode)
+    return shape, key_encoding
 
 
 def producer_settings(bootstrap: str, options: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -259,6 +291,7 @@ def _prepare(
     partitioner: str,
     checkpoint: str | None,
     options: Mapping[str, str] | None,
+    key: sink_state.KeyEncoding,
 ) -> sink_state.SinkState:
     """The sink's state, pinned in the checkpoint before any row is written."""
     spark = df.sparkSession
@@ -270,14 +303,14 @@ def _prepare(
     partitions = partition_counts(bootstrap, [topic], options)[topic]
     lanes, by_source = _lanes(spark, partitions), _by_source(df, shape, partitions)
     if checkpoint is None:
-        return sink_state.new_state(topic, partitioner, partitions, lanes)
+        return sink_state.new_state(topic, partitioner, partitions, lanes, key=key)
     files = files_in(spark, checkpoint)
     where = f"{checkpoint}/{sink_state.FILE}"
     content, progress = files.read_json(sink_state.FILE), files.progress()
     if content is None:
         if progress.planned >= 0:
             raise PipelineError(f"the checkpoint {checkpoint} belongs to a query with another sink: use another one")
-        state = sink_state.new_state(topic, partitioner, partitions, lanes, by_source)
+        state = sink_state.new_state(topic, partitioner, partitions, lanes, by_source, key)
     else:
         known = sink_state.parse_state(content, where)
         state = sink_state.follow(
@@ -287,6 +320,7 @@ def _prepare(
             partitions=partitions,
             lanes=lanes,
             by_source=by_source,
+            key=key,
             # A batch write is one batch, which was begun when its state was written.
             next_fresh=progress.next_fresh if df.isStreaming else 1,
         )
@@ -330,6 +364,7 @@ def _plain_records(df: DataFrame, shape: RecordShape, partitioner: str, partitio
     """What Spark's own sink takes; its producer's partitioner is murmur2."""
     if shape.timestamp is not None:
         raise PipelineError("timestamp= needs delivery='exactly-once': Spark's own sink cannot set it")
+    df, shape = with_encoded_keys(df, shape)
     columns = [key_column(df, shape).alias("key"), value_column(df, shape).alias("value")]
     headers = headers_column(df, shape)
     if headers is not None:

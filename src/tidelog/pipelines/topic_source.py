@@ -1,7 +1,7 @@
 """`read_topic()`: a topic as a DataFrame, batch or streaming, through Spark's own Kafka connector.
 
-Columns: `key`, `value` (parsed: a struct for JSON, CSV, Avro, Protobuf; text; or bytes), `headers` (array of key and
-value), `topic`, `partition`, `offset`, `timestamp`. A null value (a tombstone) stays null and is not an error.
+Columns: `key`, `value` (each parsed: a struct for JSON, CSV, Avro, Protobuf; text; or bytes), `headers` (array of key
+and value), `topic`, `partition`, `offset`, `timestamp`. A null key or value (a tombstone) stays null and is no error.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tidelog.pipelines import formats, protobuf_format
 from tidelog.pipelines.broker import connector_options, ensure_topic, librdkafka_options, partition_counts
@@ -28,17 +28,37 @@ SAMPLE_RECORDS_MAX = 1000
 """How many records a schema is inferred from."""
 _COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
 _RAW = "__tidelog_raw_"
+_KEY = "__tidelog_key"
+_KEY_REASON = "__tidelog_key_reason"
 _REASON = "__tidelog_reason"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Encoding:
-    """How the values of a topic are to be read."""
+class _Part:
+    """How the keys or the values of a topic are to be read."""
 
+    name: str
+    """key or value."""
     format: str
     schema: StructType | str | None
     message: str | None
     registry: str | None
+
+    def argument(self, name: str) -> str:
+        """What `read_topic` calls one of these."""
+        return f"key_{name}=" if self.name == "key" else f"{name}="
+
+    def required_schema(self) -> StructType | str:
+        if self.schema is None:
+            raise PipelineError(f"{self.name}={self.format!r} needs {self.argument('schema')}")
+        return self.schema
+
+    def schema_text(self) -> str:
+        schema = self.required_schema()
+        if not isinstance(schema, str):
+            kind = type(schema).__name__
+            raise PipelineError(f"{self.name}={self.format!r}: {self.argument('schema')} is a text, not a {kind}")
+        return schema
 
 
 def read_topic(
@@ -49,7 +69,9 @@ def read_topic(
     value: str = "json",
     schema: StructType | str | None = None,
     key: str = "text",
+    key_schema: StructType | str | None = None,
     message: str | None = None,
+    key_message: str | None = None,
     registry: str | None = None,
     stream: bool = False,
     start: Position = "earliest",
@@ -62,11 +84,12 @@ def read_topic(
 ) -> DataFrame:
     """The records of one topic or several, parsed.
 
-    `value` names a format: bytes, text, json, csv, avro, protobuf, registry-avro, registry-protobuf; `key` is text or
-    bytes. `schema` is DDL text or a StructType (json, csv), an Avro schema as JSON text, or the path of a Protobuf
-    descriptor file with the `message` name; without one JSON is inferred from a sample of the topic, and printed to
-    standard error. `registry` is the URL of a schema registry; there `schema` is what to read as, by default the newest
-    version, and `message` by default the first one in it.
+    `value` and `key` name a format: bytes, text, json, csv, avro, protobuf, registry-avro, registry-protobuf. `schema`
+    is DDL text or a StructType (json, csv), an Avro schema as JSON text, or the path of a Protobuf descriptor file with
+    the `message` name; without one JSON is inferred from a sample of the topic, and printed to standard error.
+    `registry` is the URL of a schema registry (its subjects are `<topic>-value` and `<topic>-key`); there `schema` is
+    what to read as, by default the newest version, and `message` by default the first one in it. `key_schema` and
+    `key_message` say the same of keys.
 
     A record that cannot be parsed goes to `dead_letter_topic` (default `<topic>.dead-letters`, made if it is not
     there) or, with on_bad="fail", stops the query with its topic, partition and offset; on_bad="skip" leaves it out,
@@ -89,14 +112,14 @@ def read_topic(
         **({"maxOffsetsPerTrigger": str(max_offsets_per_trigger)} if max_offsets_per_trigger else {}),
         **connector_options(options),
     }
-    encoding = _Encoding(format=value, schema=schema, message=message, registry=registry)
-    if value == "json" and schema is None:
-        encoding = _Encoding(format=value, schema=infer_schema(spark, topics, connector), message=None, registry=None)
+    keys = _Part(name="key", format=key, schema=key_schema, message=key_message, registry=registry)
+    values = _Part(name="value", format=value, schema=schema, message=message, registry=registry)
+    keys, values = (_with_schema(part, spark, topics, connector) for part in (keys, values))
     bounds = start_options(start, topics, counts)
     if not stream:
         bounds |= end_options(end, topics, counts)
     reader = (spark.readStream if stream else spark.read).format("kafka").options(**connector, **bounds)
-    parsed, has_reason = _parse(reader.load(), key, encoding, topics)
+    parsed, has_reason = _parse(reader.load(), keys, values, topics)
     if not has_reason:
         return parsed.select(*_COLUMNS)
     if on_bad == "fail":
@@ -108,17 +131,27 @@ def read_topic(
     return _divert(parsed, letters, bootstrap, client).select(*_COLUMNS)
 
 
-def infer_schema(spark: SparkSession, topics: Sequence[str], connector: Mapping[str, str]) -> StructType:
+def _with_schema(part: _Part, spark: SparkSession, topics: Sequence[str], connector: Mapping[str, str]) -> _Part:
+    if part.format != "json" or part.schema is not None:
+        return part
+    return replace(part, schema=infer_schema(spark, topics, connector, part.name))
+
+
+def infer_schema(
+    spark: SparkSession, topics: Sequence[str], connector: Mapping[str, str], part: str = "value"
+) -> StructType:
     """The schema of the first records of a topic that are JSON objects, printed so that it can be written down."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    text = F.col("value").cast("string")
+    text = F.col(part).cast("string")
     sample = spark.read.format("kafka").options(**connector).load().limit(SAMPLE_RECORDS_MAX)
     variants = sample.select(F.try_parse_json(text).alias("v")).where("schema_of_variant(v) LIKE 'OBJECT%'")
     found, count = variants.agg(F.schema_of_variant_agg("v"), F.count("*")).collect()[0]
-    names = ", ".join(topics)
+    names, given = ", ".join(topics), "schema="
+    if part == "key":
+        names, given = f"the keys of {names}", "key_schema="
     if not found or not found.startswith("OBJECT<"):
-        raise PipelineError(f"no schema can be inferred for {names}: no record there is a JSON object; give schema=")
+        raise PipelineError(f"no schema can be inferred for {names}: no record there is a JSON object; give {given}")
     fields = found.removeprefix("OBJECT<").removesuffix(">").replace("OBJECT<", "STRUCT<")
     # Numbers with a fraction are floating point; fields of many types, or null so far, are text.
     fields = re.sub(r"\bVARIANT\b|\bVOID\b", "STRING", re.sub(r"DECIMAL\(\d+,\d+\)", "DOUBLE", fields))
@@ -131,8 +164,7 @@ def _check_arguments(topics: Sequence[str], *, key: str, value: str, on_bad: str
     if not topics:
         raise PipelineError("no topic is named")
     formats.check_format(value, "value")
-    if key not in ("bytes", "text"):
-        raise PipelineError(f"key={key!r}: a key is read as bytes or text")
+    formats.check_format(key, "key")
     if on_bad not in ("dead-letter", "fail", "skip"):
         raise PipelineError(f"on_bad={on_bad!r}: use 'dead-letter', 'fail' or 'skip'")
 
@@ -143,16 +175,12 @@ def _default_letters(topics: Sequence[str]) -> str:
     return f"{topics[0]}.dead-letters"
 
 
-def _parse(df: DataFrame, key: str, encoding: _Encoding, topics: Sequence[str]) -> tuple[DataFrame, bool]:
+def _parse(df: DataFrame, key: _Part, value: _Part, topics: Sequence[str]) -> tuple[DataFrame, bool]:
     """The frame with parsed key and value, and with the raw bytes and the reason beside them if anything can be bad."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    values = _decode(df.sparkSession, F.col("value"), encoding, topics)
-    # A text key that is not UTF-8 is rare and cheap to look at twice, so keys need no step of their own.
-    keys, key_reason = F.col("key"), None
-    if key == "text":
-        keys = keys.cast("string")
-        key_reason = F.when(keys.isNotNull() & ~F.is_valid_utf8(keys), F.lit("key: not UTF-8"))
+    df, keys, key_reason = _parse_keys(df, key, topics)
+    values = _decode(df.sparkSession, F.col("value"), value, topics)
     value_reason = None if values.reason is None else F.concat(F.lit("value: "), values.reason)
     reasons = [reason for reason in (value_reason, key_reason) if reason is not None]
     rest = [F.col(name) for name in _COLUMNS if name not in ("key", "value")]
@@ -166,53 +194,59 @@ def _parse(df: DataFrame, key: str, encoding: _Encoding, topics: Sequence[str]) 
     return staged.select(*columns, *raw, reason.alias(_REASON)), True
 
 
-def _decode(spark: SparkSession, data: Column, encoding: _Encoding, topics: Sequence[str]) -> Decoded:
-    name, schema = encoding.format, encoding.schema
-    if name == "bytes":
+def _parse_keys(df: DataFrame, part: _Part, topics: Sequence[str]) -> tuple[DataFrame, Column, Column | None]:
+    """The frame with what the parsed key and its reason are made of, and those two."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    key = F.col("key")
+    if part.format == "bytes":
+        return df, key, None
+    if part.format == "text":
+        # One that is not UTF-8 is rare and cheap to look at twice, so these keys need no step of their own.
+        text = key.cast("string")
+        return df, text, F.when(text.isNotNull() & ~F.is_valid_utf8(text), F.lit("key: not UTF-8"))
+    decoded = _decode(df.sparkSession, key, part, topics)
+    assert decoded.reason is not None, "a format that takes any bytes"
+    reason = F.concat(F.lit("key: "), decoded.reason)
+    staged = formats.with_parsed(df, decoded).withColumns({_KEY: decoded.value, _KEY_REASON: reason})
+    return staged.drop(formats.PARSED), F.col(_KEY), F.col(_KEY_REASON)
+
+
+def _decode(spark: SparkSession, data: Column, part: _Part, topics: Sequence[str]) -> Decoded:
+    if part.format == "bytes":
         return formats.decode_bytes(data)
-    if name == "text":
+    if part.format == "text":
         return formats.decode_text(data)
-    if name in ("json", "csv"):
-        fields = formats.struct_schema(_required(schema, name), name)
-        return formats.decode_json(data, fields) if name == "json" else formats.decode_csv(data, fields)
-    if name in ("registry-avro", "registry-protobuf"):
-        return _decode_registered(data, encoding, topics)
-    if name == "protobuf":
-        if encoding.message is None:
-            raise PipelineError("value='protobuf' needs message=, the name of the message in the descriptor file")
-        described = protobuf_format.read_descriptor(_text(schema, name))
-        return protobuf_format.decode_protobuf(spark, data, described, encoding.message)
-    return formats.decode_avro(data, _text(schema, name))
+    if part.format in ("json", "csv"):
+        role = part.format if part.name == "value" else f"key {part.format}"
+        fields = formats.struct_schema(part.required_schema(), role)
+        return formats.decode_json(data, fields) if part.format == "json" else formats.decode_csv(data, fields)
+    if part.format in ("registry-avro", "registry-protobuf"):
+        return _decode_registered(data, part, topics)
+    if part.format == "protobuf":
+        if part.message is None:
+            needed = f"{part.argument('message')}, the name of the message in the descriptor file"
+            raise PipelineError(f"{part.name}='protobuf' needs {needed}")
+        described = protobuf_format.read_descriptor(part.schema_text())
+        return protobuf_format.decode_protobuf(spark, data, described, part.message)
+    return formats.decode_avro(data, part.schema_text())
 
 
-def _decode_registered(data: Column, encoding: _Encoding, topics: Sequence[str]) -> Decoded:
-    name, schema = encoding.format, encoding.schema
-    if encoding.registry is None or len(topics) != 1:
-        raise PipelineError(f"value={name!r} needs registry=URL and a single topic")
-    subject = f"{topics[0]}-value"
-    if name == "registry-avro":
-        writers = subject_schemas(encoding.registry, subject)
-        reader = writers[max(writers)] if schema is None else _text(schema, name)
+def _decode_registered(data: Column, part: _Part, topics: Sequence[str]) -> Decoded:
+    if part.registry is None or len(topics) != 1:
+        raise PipelineError(f"{part.name}={part.format!r} needs registry=URL and a single topic")
+    subject = f"{topics[0]}-{part.name}"
+    if part.format == "registry-avro":
+        writers = subject_schemas(part.registry, subject)
+        reader = writers[max(writers)] if part.schema is None else part.schema_text()
         return formats.decode_registry_avro(data, writers, reader, subject)
     from tidelog.pipelines.protobuf_registry import known_messages
 
-    known = known_messages(encoding.registry, subject)
-    described, message = known.described, encoding.message or known.first
-    if schema is not None:
-        described = protobuf_format.read_descriptor(_text(schema, name))
+    known = known_messages(part.registry, subject)
+    described, message = known.described, part.message or known.first
+    if part.schema is not None:
+        described = protobuf_format.read_descriptor(part.schema_text())
     return protobuf_format.decode_framed_protobuf(data, described, message, known.writers, subject)
-
-
-def _required(schema: Any, name: str) -> Any:
-    if schema is None:
-        raise PipelineError(f"value={name!r} needs schema=")
-    return schema
-
-
-def _text(schema: StructType | str | None, name: str) -> str:
-    if not isinstance(_required(schema, name), str):
-        raise PipelineError(f"value={name!r}: schema= is a text, not a {type(schema).__name__}")
-    return str(schema)
 
 
 def _stop_at_bad(df: DataFrame) -> DataFrame:

@@ -64,6 +64,34 @@ def test_mistakes_in_the_file_have_their_line(
     assert refused(bench, write_file(text.replace(old, new, 1))).startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("sink", "expected"),
+    [
+        ("topic: {topic}, key: number", "line 17: key of sink out: unknown column number; there is id, amount"),
+        ("topic: {topic}, timestamp: at", "line 17: timestamp of sink out: unknown column at; there is id, amount"),
+        ("table: ./t, partition-by: [day]", "line 17: partition-by of sink out: unknown column day; there is id, "),
+        (
+            "table: ./t, format: delta, write: upsert, key: id, delete-when: gone",
+            "line 20: delete-when of sink out: unknown column gone; there is id, amount",
+        ),
+    ],
+)
+def test_columns_that_a_sink_names_are_looked_for_before_any_query_starts(
+    bench: Bench, write_file: WriteFile, sink: str, expected: str
+) -> None:
+    topic = bench.topic()
+    bench.put(topic, {"id": 1, "amount": 1.0})
+    keys = sink.format(topic=bench.topic()).replace(", ", "\n    ")
+    text = CONSOLE.format(topic=topic, extra="") + f"  out:\n    from: good\n    {keys}\n"
+    assert refused(bench, write_file(text)).startswith(expected)
+    assert bench.rows == [], "the other sink had begun"
+
+
+def test_a_wrong_schema_of_keys_has_its_line(bench: Bench, write_file: WriteFile) -> None:
+    text = CONSOLE.format(topic=bench.topic(), extra="key: json\n    key-schema: id BIGNUMBER")
+    assert refused(bench, write_file(text)).startswith("line 6: source orders: key json schema 'id BIGNUMBER': ")
+
+
 def test_a_missing_topic_is_named(bench: Bench, write_file: WriteFile) -> None:
     assert refused(bench, write_file(CONSOLE.format(topic="never-made", extra=""))).startswith(
         "line 2: source orders: topic never-made does not exist"
@@ -114,6 +142,38 @@ def test_a_poison_record_and_a_broken_rule_stop_their_query_only(bench: Bench, w
     # A field of another type is no less poison than broken JSON; each is sent once, with its reason and its place.
     sent = [dict(record.headers()) for record in bench.records(letters)]
     assert sorted(headers["tidelog.dead-letter.offset"] for headers in sent) == [b"1", b"2"]
+
+
+def test_a_row_that_a_statement_fails_for_stops_the_query_by_the_line(bench: Bench, write_file: WriteFile) -> None:
+    topic, target = bench.topic(partitions=1), bench.topic(partitions=1)
+    bench.put(topic, {"id": 1, "amount": 1.0}, {"id": 0, "amount": 1.0})
+    text = CONSOLE.format(topic=topic, extra="").replace("value.amount\n", "value.amount / value.id AS amount\n")
+    path = write_file(text + f"  out: {{from: good, topic: {target}}}\n")
+    for status in bench.run(path):
+        assert (status.state, status.restarts) == ("failed", 0)
+        assert status.error.startswith(f"{path} line 10: step good: Division by zero. Use `try_divide`")
+    assert bench.records(target) == []
+
+
+@pytest.mark.long
+def test_a_target_that_is_deleted_under_a_running_query_is_named(bench: Bench, write_file: WriteFile) -> None:
+    topic, target = bench.topic(partitions=1), bench.topic("target", partitions=2)
+    bench.put(topic, {"id": 1, "amount": 1.0})
+    text = CONSOLE.format(topic=topic, extra="").replace("eyes: {from: good, console: true, rows: 1000}", "")
+    text += f"  out: {{from: good, topic: {target}}}\ntrigger: 100ms\nrestart: {{attempts: 3, delay: 10ms}}\n"
+    admin = AdminClient({"bootstrap.servers": bench.bootstrap})
+
+    def delete() -> None:
+        admin.delete_topics([target])[target].result()
+        bench.put(topic, {"id": 2, "amount": 1.0})
+
+    path = write_file(text)
+    run = bench.run_until(
+        path,
+        (lambda statuses: statuses[0].rows_in == 1, delete),
+        (lambda statuses: statuses[0].state == "failed", nothing),
+    )
+    assert run.statuses[0].error.startswith(f"{path} line 14: sink out: topic {target} ")
 
 
 def test_a_truncated_topic_stops_the_query_unless_allowed(bench: Bench, write_file: WriteFile) -> None:
@@ -297,4 +357,7 @@ def test_a_full_disk_is_told_and_the_query_goes_on_when_there_is_room(
         (lambda statuses: statuses[0].rows_in >= 100 and statuses[0].state == "running", nothing),
     )
     assert run.statuses[0].restarts > 0
-    assert bench.spark.read.parquet(f"{small_disk}/table").selectExpr("count(DISTINCT offset)").collect()[0][0] == 100
+    assert bench.spark.read.parquet(f"{small_disk}/table").selectExpr("count(*)", "count(DISTINCT offset)").first() == (
+        100,
+        100,
+    )

@@ -188,7 +188,7 @@ def test_passes_over_a_table_into_files_and_to_the_console(bench: Bench, write_f
 
 
 def test_a_topic_in_avro_and_one_in_protobuf(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
-    """From a file: JSON in, Protobuf out and in again, then Avro with the id of its schema."""
+    """From a file: JSON in, Protobuf with keys in Avro out and in again, then Avro with the ids of its schemas."""
     write_descriptor(tmp_path / "orders.desc", order_file())
     source, middle, target = bench.topic(partitions=1), bench.topic("middle", partitions=1), bench.topic(partitions=1)
     bench.put(source, {"id": 1, "state": "PAID"}, {"id": 2, "state": "NEW"})
@@ -196,13 +196,31 @@ def test_a_topic_in_avro_and_one_in_protobuf(bench: Bench, write_file: WriteFile
         text = f"""\
         sources:
           orders: {{topic: {source}, schema: "id BIGINT, state STRING"}}
-          messages: {{topic: {middle}, value: protobuf, schema: orders.desc, message: {ORDER}}}
+          messages:
+            topic: {middle}
+            value: protobuf
+            schema: orders.desc
+            message: {ORDER}
+            key: avro
+            key-schema: string
         steps:
           flat: {{sql: "SELECT key, value.* FROM orders"}}
-          paid: {{sql: "SELECT value.id FROM messages WHERE value.state = 'PAID'"}}
+          paid: {{sql: "SELECT key, value.id FROM messages WHERE value.state = 'PAID'"}}
         sinks:
-          proto: {{from: flat, topic: {middle}, format: protobuf, schema: orders.desc, message: {ORDER}}}
-          avro: {{from: paid, topic: {target}, format: registry-avro, registry: "{registry}"}}
+          proto:
+            from: flat
+            topic: {middle}
+            format: protobuf
+            schema: orders.desc
+            message: {ORDER}
+            key-format: avro
+            key-schema: string
+          avro:
+            from: paid
+            topic: {target}
+            format: registry-avro
+            key-format: registry-avro
+            registry: "{registry}"
         """
         for _ in range(2):
             assert [status.state for status in bench.run(write_file(text))] == ["done", "done"], bench.lines
@@ -211,8 +229,11 @@ def test_a_topic_in_avro_and_one_in_protobuf(bench: Bench, write_file: WriteFile
         wrong = write_file(text.replace("value.* FROM orders", "value.id AS number FROM orders"))
         proto, _ = bench.run(wrong)
         assert proto.state == "failed"
-        assert proto.error.startswith(f"{wrong} line 8: sink proto: the Protobuf message {ORDER} has no field number;")
+        assert proto.error.startswith(f"{wrong} line 14: sink proto: the Protobuf message {ORDER} has no field number;")
     kind = message_class(described(order_file()), ORDER)
-    assert [kind.FromString(record.value()).id for record in bench.records(middle)] == [1, 2]
+    written = [(record.key(), kind.FromString(record.value()).id) for record in bench.records(middle)]
+    assert written == [(b"\x021", 1), (b"\x022", 2)]
     # A nullable long is a union in Avro: its first branch, then 1 as a zigzag.
-    assert [record.value() for record in bench.records(target)] == [b"\x00" + identity.to_bytes(4, "big") + b"\x00\x02"]
+    [record] = bench.records(target)
+    assert record.value() == b"\x00" + identity.to_bytes(4, "big") + b"\x00\x02"
+    assert record.key() == b"\x00" + (identity - 1).to_bytes(4, "big") + b"\x021"

@@ -45,7 +45,9 @@ def pipeline(tmp_path: Path) -> Pipeline:
         ("x\norg.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this "
          "topic-partition.", "fatal", "line 4: sink s: This server does not host this topic-partition: records were"),
         ("[STREAM_FAILED] oh\nCaused by: java.lang.RuntimeException: outer\nCaused by: java.lang.Error: the cause",
-         "other", "line 4: sink s: the cause"),
+         "unreachable", f"line 4: sink s: no broker answers at {NOBODY} (the cause); nothing was lost"),
+        ("java.util.concurrent.Cause: Cannot fetch record for offset 7 in 120000 milliseconds",
+         "unreachable", f"line 4: sink s: no broker answers at {NOBODY}; nothing was lost"),
         ("[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match. SQLSTATE: 42K06", "fatal",
          "line 4: sink s: Provided key schema does not match; the checkpoint cannot follow"),
         ("bad record in topic t, partition 1, offset 12: value: not JSON", "fatal",
@@ -57,6 +59,54 @@ def test_failures_of_queries(pipeline: Pipeline, text: str, kind: str, expected:
     assert failure.kind == kind
     assert failure.text.startswith(f"{pipeline.path} {expected}")
     assert "\n" not in failure.text
+
+
+ZERO = """\
+[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Task 0 in stage 1.0 failed
+org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor \
+being 0 and return NULL instead. If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error. \
+SQLSTATE: 22012
+== SQL (line {line}, position 3) ==
+{shown}
+  ^^^^^^
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.divideByZeroError(QueryExecutionErrors.scala:204)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "shown", "expected"),
+    [
+        (2, "  offset / 0 AS x", "line 7: step b: "),
+        (2, "...set / 0 AS...", "line 7: step b: "),
+        (1, "1 / offset > 0", "line 2: rule small: "),
+        (1, "nobody wrote this", "line 9: sink s: "),
+    ],
+)
+def test_a_row_that_a_statement_fails_for(tmp_path: Path, line: int, shown: str, expected: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "sources:\n"
+        "  a: {topic: t, value: bytes, rules: [{name: small, expect: 1 / offset > 0}]}\n"
+        "steps:\n"
+        "  b:\n    sql: |\n      SELECT\n        offset / 0 AS x FROM a\n"
+        "sinks:\n"
+        "  s: {from: b, topic: u}\n"
+    )
+    pipeline = read_pipeline(path)
+    error = RuntimeError(ZERO.format(line=line, shown=shown))
+    failure = explain_query_failure(pipeline, pipeline.sinks["s"], error, NOBODY)
+    assert failure.kind == "fatal"
+    reason = "Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead"
+    assert failure.text == f"{path} {expected}{reason}; a row that has been read is like that"
+
+
+def test_a_cause_that_nobody_knows_counts_while_the_broker_is_there(pipeline: Pipeline) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        bootstrap = f"127.0.0.1:{server.getsockname()[1]}"
+        failure = explain_query_failure(
+            pipeline, pipeline.sinks["s"], RuntimeError("Caused by: x.Error: oh"), bootstrap
+        )
+    assert (failure.kind, failure.text) == ("other", f"{pipeline.path} line 4: sink s: oh")
 
 
 def test_what_we_raise_ourselves_is_final(pipeline: Pipeline) -> None:

@@ -29,7 +29,13 @@ def test_offsets_per_topic() -> None:
 
 @pytest.mark.parametrize(
     "moment",
-    ["2026-01-02T03:04:05", "2026-01-02T04:04:05+01:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), 1767323045000],
+    [
+        "1767323045000",
+        "2026-01-02T03:04:05",
+        "2026-01-02T04:04:05+01:00",
+        datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        1767323045000,
+    ],
 )
 def test_a_time_is_milliseconds_since_1970(moment: Position) -> None:
     assert start_options(moment, ["t"], {"t": 1})["startingTimestamp"] == "1767323045000"

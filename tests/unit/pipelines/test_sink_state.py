@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tidelog.pipelines.errors import PipelineError
-from tidelog.pipelines.sink_state import SinkState, follow, new_state, parse_state
+from tidelog.pipelines.sink_state import KeyEncoding, SinkState, follow, new_state, parse_state
 
 
 def grown(state: SinkState, *, partitions: int, next_fresh: int, lanes: int = 4) -> SinkState:
@@ -49,6 +49,7 @@ def test_a_first_run_that_began_nothing_starts_over() -> None:
         ({"topic": "u"}, "writes topic t, not u"),
         ({"partitioner": "crc32"}, "partitioner murmur2, not crc32"),
         ({"partitions": 1}, "made anew"),
+        ({"key": KeyEncoding(format="registry-avro", schema="7")}, r"keys as json, not registry-avro \(schema id 7\)"),
     ],
 )
 def test_a_change_it_cannot_follow_is_refused(change: dict[str, object], message: str) -> None:
@@ -60,6 +61,16 @@ def test_a_change_it_cannot_follow_is_refused(change: dict[str, object], message
 def test_state_survives_its_file() -> None:
     state = grown(new_state("t", "murmur2", 2, 4), partitions=8, next_fresh=6)
     assert parse_state(json.loads(json.dumps(state.to_json())), "file") == state
+
+
+def test_a_state_that_does_not_speak_of_keys_has_plain_ones() -> None:
+    state = new_state("t", "murmur2", 2, 4)
+    content = state.to_json()
+    del content["key"]
+    assert parse_state(content, "file") == state
+    framed = new_state("t", "murmur2", 2, 4, key=KeyEncoding(format="registry-protobuf", schema="3", message="m"))
+    assert parse_state(json.loads(json.dumps(framed.to_json())), "file") == framed
+    assert str(framed.key) == "registry-protobuf (schema id 3, m)"
 
 
 @pytest.mark.parametrize("content", [{}, {"version": 2}, {"version": 1}, {"version": 1, "layouts": []}])

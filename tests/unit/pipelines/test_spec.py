@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.pipelines.protobuf_format import PROTOBUF_PACKAGE
-from tidelog.pipelines.run.queries import packages_needed
 from tidelog.pipelines.spec.document import SpecError
 from tidelog.pipelines.spec.model import (
     ConsoleSink,
@@ -178,40 +176,6 @@ def test_addresses_are_left_as_they_are(tmp_path: Path) -> None:
     assert pipeline.sources["orders"].name == "orders"
 
 
-def test_a_descriptor_is_found_beside_the_file(tmp_path: Path) -> None:
-    text = """
-sources:
-  orders: {topic: orders, value: protobuf, schema: protos/orders.desc, message: shop.Order}
-sinks:
-  all: {from: orders, console: true}
-"""
-    pipeline = read(tmp_path, text)
-    source = pipeline.sources["orders"]
-    assert isinstance(source, TopicSource)
-    assert source.schema == str(tmp_path / "protos" / "orders.desc")
-    # Spark's own functions for it are not needed, and fetched when the file asks for them.
-    assert packages_needed(pipeline) == ()
-    asked = read(tmp_path, f"{text}\nspark: {{packages: '{PROTOBUF_PACKAGE}, a:b:1'}}")
-    assert packages_needed(asked) == (PROTOBUF_PACKAGE, "a:b:1")
-
-
-def test_what_a_topic_is_written_as(tmp_path: Path) -> None:
-    text = """
-sources:
-  orders: {topic: orders, value: registry-protobuf, registry: "http://r:8081", message: shop.Order}
-sinks:
-  plain: {from: orders, topic: a}
-  proto: {from: orders, topic: b, format: protobuf, schema: protos/orders.desc, message: shop.Order}
-  framed: {from: orders, topic: c, format: registry-avro, registry: "http://r:8081"}
-"""
-    sinks = [sink for sink in read(tmp_path, text).sinks.values() if isinstance(sink, TopicSink)]
-    assert [(sink.format, sink.schema, sink.message, sink.registry) for sink in sinks] == [
-        ("json", "", "", ""),
-        ("protobuf", str(tmp_path / "protos" / "orders.desc"), "shop.Order", ""),
-        ("registry-avro", "", "", "http://r:8081"),
-    ]
-
-
 def test_variables_come_from_the_environment(tmp_path: Path) -> None:
     text = change("bootstrap: 127.0.0.1:19092", "bootstrap: ${BROKERS}").replace("state/shop", "${DIR:-state}/shop")
     pipeline = read(tmp_path, text, BROKERS="a:1,b:2")
@@ -326,11 +290,23 @@ def test_variables_come_from_the_environment(tmp_path: Path) -> None:
         ),
         (
             "    topic: scored\n",
-            "    topic: scored\n    format: protobuf\n    registry: http://r\n",
+            "    topic: orders\n",
             [
-                "line 46: sink out needs `schema:` (an Avro schema, or a Protobuf descriptor file) to write protobuf",
-                "line 46: sink out needs `message:` (the type of the values in the descriptor file) to write protobuf",
-                "line 49: sink out writes protobuf; `registry:` is for `format: registry-avro` and registry-protobuf",
+                "line 47: sink out writes topic orders, which it reads; use another topic",
+            ],
+        ),
+        (
+            "dead-letters: orders.dead\n",
+            "dead-letters: orders\n",
+            [
+                "line 14: the dead letters of orders go to orders, which sink out reads; use another topic",
+            ],
+        ),
+        (
+            "    value: json\n",
+            "    start: yesterday\n",
+            [
+                "line 16: start of source orders: start='yesterday': neither 'earliest', 'latest' nor an ISO 8601 time",
             ],
         ),
         (

@@ -36,6 +36,8 @@ def explain_frame_error(pipeline: Pipeline, relation: Relation, error: Exception
         where = where if relation.line else 0
     elif not line and isinstance(relation, TopicSource | FilesSource) and _is_about_schema(error):
         where = relation.schema_line or where
+        if isinstance(relation, TopicSource) and str(error).startswith("key "):
+            where = relation.key_schema_line or relation.line
     text = f"{kind} {relation.name}: {explain_analysis(error)}"
     return PipelineError(f"{place_of(pipeline, where)}: {text}")
 
@@ -113,13 +115,18 @@ _LOSS_REASON = re.compile(r"^Reason: (.*)$", re.MULTILINE)
 _AWAY = re.compile(
     r"(Timed out waiting for a node assignment|Timeout of \d+ms expired|TimeoutException|DisconnectException"
     r"|_TRANSPORT|_ALL_BROKERS_DOWN|_TIMED_OUT|Broker transport failure|brokers? (?:are )?down|Connection refused"
-    r"|Failed to (?:construct kafka|create new KafkaAdminClient)|Local: Timed out)"
+    r"|Failed to (?:construct kafka|create new KafkaAdminClient)|Local: Timed out"
+    r"|Cannot fetch record for offset \d+ in \d+ milliseconds)"
 )
 _DISK = re.compile(r"(No space left on device|ENOSPC|Disk quota exceeded)")
 _STATE = re.compile(r"\[((?:STATE_STORE|STREAMING_STATEFUL|STATE_SCHEMA|INVALID_STREAMING)\w*(?:\.\w+)*)\]([^\n]*)")
 _OURS = re.compile(r"^tidelog\.pipelines\.errors\.(?:PipelineError|MissingRequirement): ([^\n]+)", re.MULTILINE)
 """How an error that was raised while a batch was written comes out of Spark: as the last line of a stack in a text."""
 _PARSE = re.compile(r"(bad record in topic [^\n]*)")
+_DATA = re.compile(r"\[[A-Z_]+(?:\.[A-Z_]+)*\] ([^\n]*?)(?: If necessary set [^\n]*?)? SQLSTATE: 22\w{3}")
+"""Data exceptions of SQL (a division by zero, a text that is no number): the same rows fail the same way again."""
+_SQL_CONTEXT = re.compile(r"^== SQL[^\n]*\(line (\d+), position \d+\) ==\n([^\n]*)", re.MULTILINE)
+"""Which line of which statement Spark was at; of a long line it shows a part between dots."""
 
 
 def explain_query_failure(pipeline: Pipeline, sink: Sink, error: BaseException, bootstrap: str) -> Failure:
@@ -145,12 +152,19 @@ def explain_query_failure(pipeline: Pipeline, sink: Sink, error: BaseException, 
     parse = _PARSE.search(text)
     if parse:
         return Failure(text=f"{place}: {first_line(parse[1])}", kind="fatal")
+    data = _DATA.search(text)
+    if data:
+        where = _place_in_sql(pipeline, sink, text) or place
+        return Failure(text=f"{where}: {first_line(data[1])}; a row that has been read is like that", kind="fatal")
     state = _STATE.search(text)
     if state:
         advice = "the checkpoint cannot follow; take the change back or name a new `checkpoint:`"
         return Failure(text=f"{place}: {first_line(state[2] or state[1])}; {advice}", kind="fatal")
     if type(error).__name__ in ("AnalysisException", "ParseException"):
         return Failure(text=f"{place}: {explain_analysis(error)}", kind="fatal")  # type: ignore[arg-type]
+    if _topics(pipeline, sink) and not is_reachable(bootstrap):
+        reason = f"no broker answers at {bootstrap} ({_root_cause(text)})"
+        return Failure(text=f"{place}: {reason}; nothing was lost, reading goes on when it is back", kind="unreachable")
     return Failure(text=f"{place}: {_root_cause(text)}")
 
 
@@ -180,6 +194,21 @@ def _explain_rule(pipeline: Pipeline, relation_name: str, rule_name: str, row: s
     shown = row.split(" SQLSTATE")[0].strip()[:300]
     advice = "correct the data, or let the rule drop such rows (`otherwise: drop`)"
     return f"{place_of(pipeline, rule.line)}: rule {rule.name} ({rule.expect}) is not met by {shown}; {advice}"
+
+
+def _place_in_sql(pipeline: Pipeline, sink: Sink, text: str) -> str:
+    """The statement or rule, with its line, that failed while rows went through it; empty if that cannot be told."""
+    for number, shown in _SQL_CONTEXT.findall(text):
+        part = shown.strip(". ")
+        for relation in (pipeline.relation(name) for name in upstream(pipeline, sink.input)):
+            lines = relation.sql.splitlines() if isinstance(relation, SqlStep) else []
+            if isinstance(relation, SqlStep) and part in "".join(lines[int(number) - 1 : int(number)]):
+                line = relation.sql_line + int(number) - 1 if relation.line else 0
+                return f"{place_of(pipeline, line)}: step {relation.name}"
+            for rule in relation.rules:
+                if part in rule.expect:
+                    return f"{place_of(pipeline, rule.line)}: rule {rule.name}"
+    return ""
 
 
 def _topics(pipeline: Pipeline, sink: Sink) -> list[str]:

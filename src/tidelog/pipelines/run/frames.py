@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.run.explain import RULE_MARK, explain_frame_error
 from tidelog.pipelines.run.progress import ROWS_OUT, RULES
+from tidelog.pipelines.run.sink_columns import check_columns
 from tidelog.pipelines.spec.graph import upstream
 from tidelog.pipelines.spec.model import (
     DeduplicateStep,
@@ -52,6 +53,7 @@ class FrameBuilder:
     def build(self, sink: Sink) -> DataFrame:
         """What the sink takes; PipelineError names the file, the line and what is wrong there."""
         frame = self.build_relations(sink.input, sender=sink)[sink.input]
+        check_columns(self._pipeline, sink, frame)
         if not frame.isStreaming or sink.trigger.kind == "continuous":
             return frame
         from pyspark.sql import functions
@@ -119,8 +121,10 @@ class FrameBuilder:
             bootstrap=self._bootstrap,
             value=source.value,
             schema=source.schema or None,
-            key=source.key,
             message=source.message or None,
+            key=source.key,
+            key_schema=source.key_schema or None,
+            key_message=source.key_message or None,
             registry=source.registry or None,
             stream=source.streaming,
             start=source.start,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tidelog.pipelines.spec.document import Document
-from tidelog.pipelines.spec.model import DeduplicateStep, Pipeline, SqlStep
+from tidelog.pipelines.spec.model import DeduplicateStep, Pipeline, SqlStep, TopicSink, TopicSource
 from tidelog.pipelines.spec.sql import find_references
 from tidelog.pipelines.spec.suggestions import did_you_mean
 
@@ -22,6 +22,7 @@ def check_graph(pipeline: Pipeline, document: Document, named: Sequence[str]) ->
     if len(document.problems) == before and set(named) == {*pipeline.sources, *pipeline.steps}:
         _check_unused(pipeline, document)
         _check_deduplication(pipeline, document)
+        _check_loops(pipeline, document)
 
 
 def _check_names(pipeline: Pipeline, document: Document) -> None:
@@ -99,6 +100,22 @@ def _check_deduplication(pipeline: Pipeline, document: Document) -> None:
             document.complain(
                 step.line, f"step {step.name} would remember every key for ever; give {step.inputs[0]} a `watermark:`"
             )
+
+
+def _check_loops(pipeline: Pipeline, document: Document) -> None:
+    """What a stream writes must not be what it reads: its own records would come back to it for ever."""
+    told: set[str] = set()
+    for sink in pipeline.sinks.values():
+        parts = [pipeline.relation(name) for name in upstream(pipeline, sink.input)]
+        read = {topic for part in parts if isinstance(part, TopicSource) and part.streaming for topic in part.topics}
+        if isinstance(sink, TopicSink) and sink.topic in read:
+            line = sink.lines.get("topic", sink.line)
+            document.complain(line, f"sink {sink.name} writes topic {sink.topic}, which it reads; use another topic")
+        for part in parts:
+            if part.dead_letters in read - told:
+                told.add(part.dead_letters)
+                text = f"the dead letters of {part.name} go to {part.dead_letters}, which sink {sink.name} reads"
+                document.complain(part.line, f"{text}; use another topic")
 
 
 def upstream(pipeline: Pipeline, name: str) -> Iterator[str]:

@@ -53,11 +53,15 @@ class TopicSource(Relation):
     value: str = "json"
     """How the bytes of a value become columns: json, text, bytes, csv, avro, protobuf, registry-avro or
     registry-protobuf."""
-    key: str = "text"
     schema: str = ""
     """DDL, an Avro schema, or the path of a Protobuf descriptor, as the format needs it."""
     schema_line: int = 0
     message: str = ""
+    key: str = "text"
+    """How the bytes of a key become columns: the same formats."""
+    key_schema: str = ""
+    key_schema_line: int = 0
+    key_message: str = ""
     registry: str = ""
     start: str | Mapping[int, int] = "earliest"
     """earliest, latest, a time, or the offset of each partition; only the first run looks at it."""
@@ -132,13 +136,15 @@ class Output:
     mode: OutputMode = "append"
     trigger: Trigger
     options: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """The line of each key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSink(Output):
     topic: str
     key: tuple[str, ...] = ()
-    """A column, several as one JSON object, or none for records without a key."""
+    """A column, several as one object, or none for records without a key."""
     value: tuple[str, ...] = ()
     """A column, several as one object, or none for the whole row."""
     format: str = "json"
@@ -146,6 +152,9 @@ class TopicSink(Output):
     schema: str = ""
     """An Avro schema, or the path of a Protobuf descriptor, as the format needs it."""
     message: str = ""
+    key_format: str = "json"
+    key_schema: str = ""
+    key_message: str = ""
     registry: str = ""
     headers: str = ""
     timestamp: str = ""

@@ -29,7 +29,7 @@ KINDS = ("topic", "table", "files", "console")
 MODES = ("append", "update", "complete")
 PARTITIONERS = ("murmur2", "fnv1a", "crc32")
 DELIVERIES = ("exactly-once", "at-least-once")
-VALUE_FORMATS = ("json", "avro", "protobuf", "registry-avro", "registry-protobuf")
+RECORD_FORMATS = ("json", "avro", "protobuf", "registry-avro", "registry-protobuf")
 
 
 class OutputKeys(TypedDict):
@@ -39,6 +39,7 @@ class OutputKeys(TypedDict):
     mode: OutputMode
     trigger: Trigger
     options: dict[str, str]
+    lines: dict[str, int]
 
 
 def read_sink(section: Section, name: str, line: int, directory: Path, trigger: Trigger) -> Sink | None:
@@ -52,6 +53,7 @@ def read_sink(section: Section, name: str, line: int, directory: Path, trigger: 
         mode=cast(OutputMode, section.choice("mode", MODES, "append")),
         trigger=trigger,
         options=section.pairs("options"),
+        lines={key: section.line_of(key) for key in section.keys},
     )
     sink = _read_kind(section, kind, output, directory)
     _check_trigger_and_mode(section, sink)
@@ -67,7 +69,7 @@ def _read_kind(section: Section, kind: str, output: OutputKeys, directory: Path)
             topic=topic,
             key=_columns(section, "key"),
             value=_columns(section, "value"),
-            **_read_value_format(section, directory),
+            **_read_formats(section, directory),
             headers=section.word("headers"),
             timestamp=section.word("timestamp"),
             order_by=_columns(section, "order-by"),
@@ -90,10 +92,13 @@ def _read_kind(section: Section, kind: str, output: OutputKeys, directory: Path)
     return ConsoleSink(**output, rows_max=section.integer("rows", 20, minimum=1))
 
 
-class ValueKeys(TypedDict):
+class FormatKeys(TypedDict):
     format: str
     schema: str
     message: str
+    key_format: str
+    key_schema: str
+    key_message: str
     registry: str
 
 
@@ -105,27 +110,41 @@ _NEEDS = {
 }
 _WHAT = {
     "schema": "an Avro schema, or a Protobuf descriptor file",
-    "message": "the type of the values in the descriptor file",
+    "message": "the type of the {part}s in the descriptor file",
     "registry": "the URL of the schema registry",
 }
 
 
-def _read_value_format(section: Section, directory: Path) -> ValueKeys:
-    name = section.choice("format", VALUE_FORMATS, "json")
-    needs = _NEEDS.get(name, ())
-    for key in needs:
-        if not section.has(key):
-            section.document.complain(section.line, f"{section.name} needs `{key}:` ({_WHAT[key]}) to write {name}")
-    if section.has("registry") and not name.startswith("registry-"):
-        text = f"{section.name} writes {name}; `registry:` is for `format: registry-avro` and registry-protobuf"
+def _read_formats(section: Section, directory: Path) -> FormatKeys:
+    """How values and keys are written."""
+    value, key = (section.choice(name, RECORD_FORMATS, "json") for name in ("format", "key-format"))
+    for part, prefix, name in (("value", "", value), ("key", "key-", key)):
+        for need in _NEEDS.get(name, ()):
+            given = need if need == "registry" else f"{prefix}{need}"
+            if not section.has(given):
+                text = f"{section.name} needs `{given}:` ({_WHAT[need].format(part=part)}) to write {name}"
+                section.document.complain(section.line, text if part == "value" else f"{text} keys")
+    if section.has("registry") and not (value.startswith("registry-") or key.startswith("registry-")):
+        text = f"{section.name} writes {value}; `registry:` is for `format: registry-avro` and registry-protobuf"
         section.complain("registry", text)
-    schema = section.text("schema")
-    return ValueKeys(
-        format=name,
-        schema=resolve_schema(directory, name, schema.value.strip() if schema else ""),
+    for given in ("key-schema", "key-message"):
+        if section.has(given) and key == "json":
+            text = f"{section.name} writes JSON keys; `{given}:` is for `key-format: avro`, protobuf, registry-avro"
+            section.complain(given, f"{text} and registry-protobuf")
+    return FormatKeys(
+        format=value,
+        schema=_schema(section, "schema", value, directory),
         message=section.word("message"),
+        key_format=key,
+        key_schema=_schema(section, "key-schema", key, directory),
+        key_message=section.word("key-message"),
         registry=section.word("registry"),
     )
+
+
+def _schema(section: Section, key: str, format_name: str, directory: Path) -> str:
+    found = section.text(key)
+    return resolve_schema(directory, format_name, found.value.strip() if found else "")
 
 
 def _columns(section: Section, key: str) -> tuple[str, ...]:

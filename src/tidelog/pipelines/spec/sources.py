@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Literal, TypedDict, cast
 
+from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.positions import check_start
 from tidelog.pipelines.spec.document import Section, Text
 from tidelog.pipelines.spec.model import (
     FilesSource,
@@ -19,8 +21,7 @@ from tidelog.pipelines.spec.model import (
 from tidelog.pipelines.spec.suggestions import did_you_mean
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-VALUE_FORMATS = ("json", "text", "bytes", "csv", "avro", "protobuf", "registry-avro", "registry-protobuf")
-KEY_FORMATS = ("text", "bytes")
+RECORD_FORMATS = ("json", "text", "bytes", "csv", "avro", "protobuf", "registry-avro", "registry-protobuf")
 TABLE_FORMATS = ("parquet", "delta", "iceberg")
 FILE_FORMATS = ("json", "csv", "parquet", "text", "orc", "avro")
 KINDS = ("topic", "table", "files")
@@ -133,17 +134,20 @@ def _read_topic(section: Section, relation: RelationKeys, directory: Path) -> To
         section.complain("topic", f"{section.name} needs the name of a topic")
     if not relation["dead_letters"] and topics:
         relation["dead_letters"] = f"{topics[0]}.dead-letters"
-    value = section.choice("value", VALUE_FORMATS, "json")
-    schema = section.text("schema")
-    schema_text = schema.value.strip() if schema else ""
+    value, key = section.choice("value", RECORD_FORMATS, "json"), section.choice("key", RECORD_FORMATS, "text")
+    schema, schema_line = _read_schema(section, "schema", value, directory)
+    key_schema, key_schema_line = _read_schema(section, "key-schema", key, directory)
     source = TopicSource(
         **relation,
         topics=topics,
         value=value,
-        key=section.choice("key", KEY_FORMATS, "text"),
-        schema=resolve_schema(directory, value, schema_text),
-        schema_line=schema.first_line if schema else 0,
+        schema=schema,
+        schema_line=schema_line,
         message=section.word("message"),
+        key=key,
+        key_schema=key_schema,
+        key_schema_line=key_schema_line,
+        key_message=section.word("key-message"),
         registry=section.word("registry"),
         start=_read_start(section),
         streaming=section.boolean("streaming", True),
@@ -158,22 +162,39 @@ def _read_topic(section: Section, relation: RelationKeys, directory: Path) -> To
     return source
 
 
+_REGISTRY = {"registry": "the URL of the schema registry"}
 _NEEDS = {
-    "avro": ("schema", "an Avro schema"),
-    "csv": ("schema", "id BIGINT, name STRING, ..."),
-    "protobuf": ("message", "the type of the values in the descriptor file that `schema:` names"),
-    "registry-avro": ("registry", "the URL of the schema registry"),
-    "registry-protobuf": ("registry", "the URL of the schema registry"),
+    "avro": {"schema": "an Avro schema"},
+    "csv": {"schema": "id BIGINT, name STRING, ..."},
+    "protobuf": {"schema": "a descriptor file", "message": "the type of the {part}s in the descriptor file"},
+    "registry-avro": _REGISTRY,
+    "registry-protobuf": _REGISTRY,
 }
 
 
 def _check_format(section: Section, source: TopicSource) -> None:
-    key, what = _NEEDS.get(source.value, ("", ""))
-    if key and not section.has(key):
-        section.document.complain(section.line, f"{section.name} needs `{key}:` ({what}) to read {source.value}")
-    if source.registry and not source.value.startswith("registry-"):
+    for part, prefix, name in (("value", "", source.value), ("key", "key-", source.key)):
+        for need, what in _NEEDS.get(name, {}).items():
+            key = need if need == "registry" else f"{prefix}{need}"
+            if not section.has(key):
+                text = f"{section.name} needs `{key}:` ({what.format(part=part)}) to read {name}"
+                section.document.complain(section.line, text if part == "value" else f"{text} keys")
+    if source.registry and not (source.value.startswith("registry-") or source.key.startswith("registry-")):
         text = f"{section.name} reads {source.value}; `registry:` is for `value: registry-avro` and registry-protobuf"
         section.complain("registry", text)
+    for key in ("key-schema", "key-message"):
+        if section.has(key) and source.key in ("text", "bytes"):
+            section.complain(
+                key, f"{section.name} reads {source.key} keys; `{key}:` is for `key: json`, avro, protobuf"
+            )
+
+
+def _read_schema(section: Section, key: str, format_name: str, directory: Path) -> tuple[str, int]:
+    """A schema, and the line it begins on."""
+    found = section.text(key)
+    if found is None:
+        return "", 0
+    return resolve_schema(directory, format_name, found.value.strip()), found.first_line
 
 
 def resolve_schema(directory: Path, format_name: str, text: str) -> str:
@@ -183,7 +204,12 @@ def resolve_schema(directory: Path, format_name: str, text: str) -> str:
 
 def _read_start(section: Section) -> str | dict[int, int]:
     if not section.is_section("start"):
-        return section.word("start", "earliest")
+        start = section.word("start", "earliest")
+        try:
+            check_start(start)
+        except PipelineError as error:
+            section.complain("start", f"start of {section.name}: {error}")
+        return start
     offsets = {}
     for partition, offset in section.pairs("start").items():
         if not (partition.isdigit() and offset.lstrip("-").isdigit()):

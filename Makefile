@@ -35,12 +35,15 @@ demo: $(RUNTIME) ## set everything up, then the whole story: a node, a stream of
 # foreign client gets one more try, a few times in a whole run, and is shown with its traceback.
 FOREIGN := --reruns 1 --max-suite-reruns 3 --rerun-except AssertionError --rerun-show-tracebacks
 # A file stays with one worker. The order is ours (tests/conftest.py): by default files with few tests would come last.
-WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
+FILE_BY_FILE := --dist loadfile --no-loadscope-reorder
+WORKERS := -n 2 $(FILE_BY_FILE)
+# Clients and nodes mostly wait for one another: three at a time take little more than half the time of two.
+WAITING_WORKERS := -n 3 $(FILE_BY_FILE)
 FOREIGN_TESTS := $(addprefix tests/,cli conformance faults hostile)
 
 test: lint compiled $(SPARK) ## set everything up, then lint and run all tests but the long ones
 	$(BIN)/pytest -m "not long" $(WORKERS) $(addprefix --ignore ,$(FOREIGN_TESTS) tests/pipelines)
-	$(BIN)/pytest -m "not long" $(WORKERS) --timeout 300 $(FOREIGN) $(FOREIGN_TESTS)
+	$(BIN)/pytest -m "not long" $(WAITING_WORKERS) --timeout 300 $(FOREIGN) $(FOREIGN_TESTS)
 	$(BIN)/pytest -m "not long" $(WORKERS) --timeout 300 $(FOREIGN) tests/pipelines
 	@$(MAKE) --no-print-directory test-compiled
 

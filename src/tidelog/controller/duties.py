@@ -45,6 +45,8 @@ FORMER_CONTROLLER_GRACE_MS = 400
 WATCH_INTERVAL_S = 1.0
 """How often the controller looks around when nothing calls it."""
 
+RETRY_S = 0.1
+
 VOTER_SECONDS_MAX = 10.0
 
 IsGone = Callable[[int], Awaitable[bool]]
@@ -161,8 +163,10 @@ class BrokerDuties:
 
     async def _look(self, node_id: int) -> None:
         began_ms = self._now_ms()
-        is_gone = await self._is_gone(node_id)
-        del self._looking[node_id]
+        try:
+            is_gone = await self._is_gone(node_id)
+        finally:
+            del self._looking[node_id]
         if is_gone:
             self.sessions.suspect(node_id, self._now_ms(), GONE_GRACE_MS, since_ms=began_ms)
             self._wake.set()
@@ -198,7 +202,12 @@ class BrokerDuties:
                 # The leadership is lost or the quorum slow: whoever leads next finds the work by itself.
                 logger.info("controller's work is put off", reason=error.message)
                 self._is_unsettled = True
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(RETRY_S)
+            except Exception:
+                # A fault in one duty must not end the others: a cluster nobody watches keeps its dead leaders.
+                logger.exception("controller's work failed")
+                self._is_unsettled = True
+                await asyncio.sleep(RETRY_S)
             await self._sleep()
 
     async def _sleep(self) -> None:

@@ -12,6 +12,7 @@ from tests.unit.controller.quorums import Clock, MemoryCluster, memory_node, reg
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.channel import ControllerChannel
 from tidelog.controller.core.topics import NewTopic
+from tidelog.controller.duties import BrokerDuties
 from tidelog.controller.membership import ClusterMembership
 from tidelog.controller.service import ControllerService
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -137,6 +138,24 @@ def test_a_node_that_is_heard_while_others_are_fenced_stays() -> None:
         # What is decided next comes after whatever was to be done about node 3.
         await controller.create_topics([NewTopic("t")])
         assert not controller.image.brokers[3].fenced
+
+    with_world(use)
+
+
+def test_a_fault_in_one_duty_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(world: World) -> None:
+        failed: list[None] = []
+
+        def fail(duties: BrokerDuties) -> None:
+            failed.append(None)
+            raise RuntimeError("on purpose")
+
+        monkeypatch.setattr(BrokerDuties, "_maybe_add_voter", fail)
+        world.nodes[1].duties._wake.set()
+        await world.until(lambda: bool(failed))
+        world.clock.now_s += 3.0
+        world.nodes[1].duties._wake.set()
+        await world.until(lambda: world.nodes[1].image.brokers[2].fenced)
 
     with_world(use)
 

@@ -20,6 +20,7 @@ from tests.faults.load import SteadyLoad
 from tests.servers.topics import LATEST, create_topic, list_offset, new_name
 
 WORKER = Path(__file__).with_name("transactional_worker.py")
+TRANSACTION_SECONDS = 60
 
 
 class Worker:
@@ -177,7 +178,7 @@ def test_a_lane_of_the_topic_sink_goes_on_after_kills_of_the_node(node: Node) ->
         partitions=1,
         partitioner="murmur2",
         settings=settings,
-        transaction_timeout_s=60,
+        transaction_timeout_s=TRANSACTION_SECONDS,
     )
     lane = _Lane(target, 0)
     for batch in range(3):
@@ -196,7 +197,7 @@ def test_a_lane_of_the_topic_sink_goes_on_after_kills_of_the_node(node: Node) ->
 
 
 def write_batch(lane: Any, batch: int) -> None:
-    lane.begin(batch)
+    lane.begin(batch, TRANSACTION_SECONDS)
     lane.producer.produce(lane.target.topic, b"%d" % batch, partition=0)
     lane.commit(batch)
 

@@ -166,7 +166,7 @@ class BrokerDuties:
         try:
             is_gone = await self._is_gone(node_id)
         finally:
-            del self._looking[node_id]
+            self._looking.pop(node_id, None)
         if is_gone:
             self.sessions.suspect(node_id, self._now_ms(), GONE_GRACE_MS, since_ms=began_ms)
             self._wake.set()

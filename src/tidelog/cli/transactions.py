@@ -17,6 +17,7 @@ from tidelog.cli.output import Column, format_seconds, note, print_fields, print
 from tidelog.cli.times import format_time, parse_duration_ms
 from tidelog.cli.wire import BrokerConnection, connect_broker
 from tidelog.model.errors import ErrorCode
+from tidelog.transactions.core.state import TransactionState
 
 TRANSACTION_KEY = 1
 ABORT_SECONDS_MAX = 30
@@ -28,7 +29,8 @@ COORDINATOR_MOVES = (
     ErrorCode.NOT_COORDINATOR,
 )
 FENCE_TIMEOUT_MS = 60_000
-STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence")
+STATES = tuple(state.value for state in TransactionState if state is not TransactionState.DEAD)
+"""Of the ids that are listed: one that is dead is not."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

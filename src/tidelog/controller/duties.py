@@ -201,14 +201,17 @@ class BrokerDuties:
             except BrokerError as error:
                 # The leadership is lost or the quorum slow: whoever leads next finds the work by itself.
                 logger.info("controller's work is put off", reason=error.message)
-                self._is_unsettled = True
-                await asyncio.sleep(RETRY_S)
+                await self._put_off()
             except Exception:
                 # A fault in one duty must not end the others: a cluster nobody watches keeps its dead leaders.
                 logger.exception("controller's work failed")
-                self._is_unsettled = True
-                await asyncio.sleep(RETRY_S)
+                await self._put_off()
             await self._sleep()
+
+    async def _put_off(self) -> None:
+        """What was not finished is looked for again, after a moment."""
+        self._is_unsettled = True
+        await asyncio.sleep(RETRY_S)
 
     async def _sleep(self) -> None:
         wait_s = WATCH_INTERVAL_S

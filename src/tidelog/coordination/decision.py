@@ -7,7 +7,7 @@ remembers only in `replay`. Time is an argument and comes as a Moment.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -28,11 +28,8 @@ class Moment:
         """Milliseconds since 1970; goes into records."""
 
 
-class Release(NamedTuple):
-    """The reply to a request that was parked earlier under `token`."""
-
-    token: int
-    reply: Any
+Release = tuple[int, Any]
+"""The token under which a request was parked earlier, and the reply to it."""
 
 
 class Decision(Generic[R]):
@@ -54,4 +51,4 @@ class Decision(Generic[R]):
 
     def release(self, token: int | None, reply: Any) -> None:
         if token is not None:
-            self.released.append(Release(token, reply))
+            self.released.append((token, reply))

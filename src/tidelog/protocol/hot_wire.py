@@ -15,7 +15,7 @@ from tidelog.protocol.errors import MalformedMessage, UnencodableValue
 from tidelog.protocol.wire import STRING_BYTES_MAX, decode_long_size, decode_long_string_size, skip_tags
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64
+    from mypy_extensions import i64, u8
 
     from tidelog.protocol.wire import Buffer
 
@@ -87,10 +87,13 @@ def read_last_tags(data: bytes, pos: i64) -> None:
 
 
 def write_unsigned_varint(out: BytesWriter, value: i64) -> None:
+    # Through `int`: there is no way from one number of the machine to a smaller one but a call of the interpreter's.
     while value > 127:
-        out.append((value & 127) | 128)
+        byte: u8 = int((value & 127) | 128)
+        out.append(byte)
         value >>= 7
-    out.append(value)
+    last: u8 = int(value)
+    out.append(last)
 
 
 def write_count(out: BytesWriter, count: i64) -> None:

@@ -22,7 +22,7 @@ from tidelog.groups.core.messages import (
     Sync,
     Synced,
 )
-from tidelog.groups.core.records import GroupRecord, decode_record, encode_record
+from tidelog.groups.core.records import GroupMetadataRecord, GroupRecord, decode_record, encode_record
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.shard import GroupShard
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -242,7 +242,7 @@ class ShardDriver:
 
 def _as_lists(record: Any) -> Any:
     if getattr(record, "stored", None) is not None:
-        return record._replace(stored=record.stored._replace(members=list(record.stored.members)))
+        return GroupMetadataRecord(record.group_id, record.stored._replace(members=list(record.stored.members)))
     return record
 
 

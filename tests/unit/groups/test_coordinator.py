@@ -232,7 +232,9 @@ async def test_a_group_moves_with_the_leadership_and_is_the_same_after_it() -> N
     here.start()
     there.start()
     here.commit_offsets(commit_request("g", 7))
-    parked = asyncio.ensure_future(answer(here.join(join_request()._replace(requires_known_member_id=False))))
+    joining = join_request()
+    joining.requires_known_member_id = False
+    parked = asyncio.ensure_future(answer(here.join(joining)))
     await asyncio.sleep(0)
     topic.lead(OTHER_NODE)
     assert await code_of(lambda: offset_of(here, "g")) is ErrorCode.NOT_COORDINATOR

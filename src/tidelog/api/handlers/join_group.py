@@ -13,8 +13,6 @@ from tidelog.model.errors import BrokerError
 from tidelog.net.reply import PendingReply
 from tidelog.protocol.hot_groups import JOIN_FLEXIBLE_FROM, decode_join, encode_join_response
 
-_new_tuple: Final = tuple.__new__
-"""Half the cost of a named tuple's own constructor."""
 FIRST_VERSION_WITH_REBALANCE_TIMEOUT: Final = 1
 FIRST_VERSION_WITH_KNOWN_MEMBER_ID: Final = 4
 FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT: Final = 9
@@ -25,22 +23,19 @@ def handle_frame(context: RequestContext, frame: Buffer, position: int) -> bytes
     group_id, session_ms, rebalance_ms, member_id, instance_id, protocol_type, protocols = decode_join(
         frame, position, version
     )
-    join: Join = _new_tuple(
-        Join,
-        (
-            group_id,
-            member_id,
-            instance_id,
-            protocol_type,
-            tuple(protocols),
-            session_ms,
-            rebalance_ms if version >= FIRST_VERSION_WITH_REBALANCE_TIMEOUT else session_ms,
-            context.client_id or "",
-            f"/{context.peer_host}",
-            fresh_member_suffix() if member_id == UNKNOWN_MEMBER_ID else "",
-            version >= FIRST_VERSION_WITH_KNOWN_MEMBER_ID,
-            version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT,
-        ),
+    join = Join(
+        group_id,
+        member_id,
+        instance_id,
+        protocol_type,
+        tuple(protocols),
+        session_ms,
+        rebalance_ms if version >= FIRST_VERSION_WITH_REBALANCE_TIMEOUT else session_ms,
+        context.client_id or "",
+        f"/{context.peer_host}",
+        fresh_member_suffix() if member_id == UNKNOWN_MEMBER_ID else "",
+        version >= FIRST_VERSION_WITH_KNOWN_MEMBER_ID,
+        version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT,
     )
     try:
         joined, later = context.services.groups.join(join)
@@ -55,23 +50,30 @@ def handle_frame(context: RequestContext, frame: Buffer, position: int) -> bytes
 
 
 def _answer(version: int, joined: Joined) -> bytes:
-    error, member_id, generation, protocol_type, protocol, leader, members, skips = joined
     if version >= JOIN_FLEXIBLE_FROM:
         return encode_join_response(
-            version, error, generation, protocol_type, protocol, leader, member_id, skips, members
+            version,
+            joined.error,
+            joined.generation,
+            joined.protocol_type,
+            joined.protocol,
+            joined.leader,
+            joined.member_id,
+            joined.skip_assignment,
+            joined.members,
         )
     from tidelog.protocol.generated.join_group import JoinGroupResponse, JoinGroupResponseMember
 
     return JoinGroupResponse(
-        error_code=error,
-        generation_id=generation,
-        protocol_type=protocol_type,
-        protocol_name=protocol or "",
-        leader=leader,
-        skip_assignment=skips,
-        member_id=member_id,
+        error_code=joined.error,
+        generation_id=joined.generation,
+        protocol_type=joined.protocol_type,
+        protocol_name=joined.protocol or "",
+        leader=joined.leader,
+        skip_assignment=joined.skip_assignment,
+        member_id=joined.member_id,
         members=[
             JoinGroupResponseMember(member_id=each, group_instance_id=instance_id, metadata=metadata)
-            for each, instance_id, metadata in members
+            for each, instance_id, metadata in joined.members
         ],
     ).encode(version)

@@ -35,9 +35,8 @@ def handle_frame(context: RequestContext, frame: Buffer, position: int) -> bytes
 
 
 def _answer(version: int, synced: Synced) -> bytes:
-    error, protocol_type, protocol, assignment = synced
     if version >= SYNC_FLEXIBLE_FROM:
-        return encode_sync_response(version, error, protocol_type, protocol, assignment)
+        return encode_sync_response(version, synced.error, synced.protocol_type, synced.protocol, synced.assignment)
     from tidelog.protocol.generated.sync_group import SyncGroupResponse
 
-    return SyncGroupResponse(error_code=error, assignment=assignment).encode(version)
+    return SyncGroupResponse(error_code=synced.error, assignment=synced.assignment).encode(version)

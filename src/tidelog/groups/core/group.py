@@ -15,11 +15,17 @@ from typing import Final
 
 from tidelog.groups.core.messages import JoinedMember, Protocols
 from tidelog.groups.core.records import GroupMetadataRecord, StoredGroup, StoredMember
-from tidelog.groups.core.state import TRANSITIONS, ClassicGroupState
-from tidelog.model.errors import ErrorCode
+from tidelog.groups.core.state import (
+    COMPLETING_REBALANCE,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    TRANSITIONS,
+    ClassicGroupState,
+)
+from tidelog.model.errors import NO_ERROR, ErrorCode
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
-_S = ClassicGroupState
 _I16: Final = Struct(">h")
 _VERSION_AND_COUNT: Final = Struct(">hi")
 
@@ -116,8 +122,8 @@ class ClassicGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.state = _S.EMPTY
-        self.previous_state = _S.EMPTY
+        self.state = EMPTY
+        self.previous_state = EMPTY
         self.state_timestamp_ms = -1
         self.generation = 0
         self.protocol_type: str | None = None
@@ -156,7 +162,7 @@ class ClassicGroup:
 
     @property
     def can_rebalance(self) -> bool:
-        return _S.PREPARING_REBALANCE in TRANSITIONS[self.state]
+        return PREPARING_REBALANCE in TRANSITIONS[self.state]
 
     @property
     def uses_consumer_protocol(self) -> bool:
@@ -168,15 +174,19 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        longest_ms = 0
+        for member in self.members.values():
+            if member.rebalance_timeout_ms > longest_ms:
+                longest_ms = member.rebalance_timeout_ms
+        return longest_ms
 
     @property
     def is_empty(self) -> bool:
-        return self.state is _S.EMPTY
+        return self.state is EMPTY
 
     @property
     def is_forgotten_without_offsets(self) -> bool:
-        return self.state is _S.EMPTY and not self.pending_members
+        return self.state is EMPTY and not self.pending_members
 
     def tombstones(self) -> list[GroupMetadataRecord]:
         return [GroupMetadataRecord(self.group_id, None)]
@@ -185,14 +195,14 @@ class ClassicGroup:
         """When the time of the group's offsets began; -1 for their own commit, None while nothing may expire."""
         if self.protocol_type is None:
             return -1
-        if self.state is _S.EMPTY:
+        if self.state is EMPTY:
             return self.state_timestamp_ms
-        return None if self.state is not _S.STABLE or self.subscribed_topics is None else -1
+        return None if self.state is not STABLE or self.subscribed_topics is None else -1
 
     @property
     def is_forgettable(self) -> bool:
         """Nothing was ever written about the group and nobody is in it."""
-        return not self.is_recorded and self.state is _S.EMPTY and not self.members and not self.pending_members
+        return not self.is_recorded and self.state is EMPTY and not self.members and not self.pending_members
 
     def add(self, member: Member, join_token: int | None) -> None:
         if member.instance_id is not None:
@@ -266,10 +276,10 @@ class ClassicGroup:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             if current != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
-        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+        return NO_ERROR if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        if self.state is _S.EMPTY:
+        if self.state is EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
         return self.protocol_type == protocol_type and any(self.supported.get(n, 0) == count for n, _ in protocols)
@@ -279,14 +289,23 @@ class ClassicGroup:
 
         With `replaced` and `by`, what would be selected if the one took the place of the other.
         """
-        members = [by if member is replaced and by is not None else member for member in self.members.values()]
-        candidates = set.intersection(*({name for name, _ in member.protocols} for member in members))
+        if by is None:
+            members = list(self.members.values())
+            candidates = {name for name, count in self.supported.items() if count == len(members)}
+        else:
+            members = [by if member is replaced else member for member in self.members.values()]
+            candidates = set.intersection(*({name for name, _ in member.protocols} for member in members))
         votes: dict[str, int] = {}
         for member in members:
-            favourite = next((name for name, _ in member.protocols if name in candidates), None)
-            if favourite is not None:
-                votes[favourite] = votes.get(favourite, 0) + 1
-        return max(votes, key=votes.__getitem__, default="")
+            for name, _ in member.protocols:
+                if name in candidates:
+                    votes[name] = votes.get(name, 0) + 1
+                    break
+        selected, most = "", 0
+        for name, count in votes.items():
+            if count > most:
+                selected, most = name, count
+        return selected
 
     def next_generation(self, wall_ms: int) -> None:
         """All who matter have joined: agree on a protocol and wait for the assignment."""
@@ -294,7 +313,7 @@ class ClassicGroup:
         self.rebalances += 1
         self.protocol = self.select_protocol()
         self.subscribed_topics = self._subscribed_topics()
-        self.become(_S.COMPLETING_REBALANCE, wall_ms)
+        self.become(COMPLETING_REBALANCE, wall_ms)
         self.pending_sync.clear()
 
     def joined_members(self) -> list[JoinedMember]:
@@ -326,16 +345,18 @@ class ClassicGroup:
         self.members = members
         self.arriving.clear()
         self.static_members = {m.instance_id: m.member_id for m in members.values() if m.instance_id is not None}
-        self.awaiting_join = sum(member.join_token is not None for member in members.values())
+        self.awaiting_join = 0
         self.supported = {}
         for member in members.values():
+            if member.join_token is not None:
+                self.awaiting_join += 1
             self._count_protocols(member, 1)
         self.generation = stored.generation
         self.protocol_type = stored.protocol_type or None
         self.protocol = stored.protocol
         self.leader = stored.leader
         self.previous_state = self.state
-        self.state = _S.STABLE if members else _S.EMPTY
+        self.state = STABLE if members else EMPTY
         self.state_timestamp_ms = stored.state_timestamp_ms
         self.subscribed_topics = self._subscribed_topics()
         self.pending_sync.intersection_update(members)
@@ -351,18 +372,23 @@ class ClassicGroup:
     def _subscribed_topics(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol:
             return None
-        topics: set[str] = set()
+        topics: frozenset[str] = frozenset()
+        latest: bytes | None = None
         try:
-            # Most members say the same, to the byte.
-            for metadata in {member.metadata(self.protocol) for member in self.members.values()}:
-                topics.update(decode_subscribed_topics(metadata))
+            for member in self.members.values():
+                metadata = member.metadata(self.protocol)
+                # Most members say the same, to the byte.
+                if metadata != latest:
+                    latest = metadata
+                    found = decode_subscribed_topics(metadata)
+                    topics = topics | found if topics else found
         except ValueError:
             return None
-        return frozenset(topics)
+        return topics
 
 
 @lru_cache(maxsize=1024)
-def decode_subscribed_topics(metadata: bytes) -> tuple[str, ...]:
+def decode_subscribed_topics(metadata: bytes) -> frozenset[str]:
     """The topics of a consumer's subscription: the prefix that every version of that format starts with."""
     topics: list[str] = []
     try:
@@ -379,4 +405,4 @@ def decode_subscribed_topics(metadata: bytes) -> tuple[str, ...]:
             at += length
     except (StructError, UnicodeDecodeError) as error:
         raise ValueError(f"not a consumer subscription: {error}") from error
-    return tuple(topics)
+    return frozenset(topics)

@@ -12,10 +12,9 @@ from tidelog.groups.core.messages import UNKNOWN_MEMBER_ID, Join, Joined, Synced
 from tidelog.groups.core.rebalance import Rebalancer, joined
 from tidelog.groups.core.records import GroupMetadataRecord
 from tidelog.groups.core.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
-from tidelog.groups.core.state import ClassicGroupState
-from tidelog.model.errors import ErrorCode
+from tidelog.groups.core.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from tidelog.model.errors import NO_ERROR, ErrorCode
 
-_S = ClassicGroupState
 JoinDecision = Decision[Joined | None]
 
 CLIENT_ID_CHARACTERS_IN_MEMBER_ID_MAX = 1024
@@ -39,7 +38,7 @@ def decide_join(
             return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
         return _add_member(group, member_id, request, token, now, rebalancer)
     error = group.validate_member(member_id, request.instance_id)
-    if error is not ErrorCode.NONE:
+    if error is not NO_ERROR:
         return _refuse(error, member_id)
     return _rejoin(group, group.members[member_id], request, token, now, rebalancer)
 
@@ -54,10 +53,10 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     While members join, those who wait are counted and not those who are known: the last to come back are the ones
     that are turned away when the limit was lowered.
     """
-    if group.state is _S.PREPARING_REBALANCE:
+    if group.state is PREPARING_REBALANCE:
         member = group.members.get(member_id)
         return (member is not None and member.join_token is not None) or group.awaiting_join < max_size
-    if group.state is _S.EMPTY:
+    if group.state is EMPTY:
         return True
     return member_id in group.members or len(group.members) < max_size
 
@@ -96,7 +95,7 @@ def _add_member(
     member.is_new = True
     if not group.members:
         group.protocol_type = request.protocol_type
-    if group.state is _S.PREPARING_REBALANCE and group.previous_state is _S.EMPTY:
+    if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
         group.new_member_added = True
     group.add(member, token)
     rebalancer.expect_by(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS, now)
@@ -108,10 +107,10 @@ def _rejoin(
     group: ClassicGroup, member: Member, request: Join, token: int, now: Moment, rebalancer: Rebalancer
 ) -> JoinDecision:
     unchanged = member.protocols == request.protocols
-    if group.state is _S.COMPLETING_REBALANCE and unchanged:
+    if group.state is COMPLETING_REBALANCE and unchanged:
         # It lost the reply to its join: tell it again, nothing has changed.
         return Decision(joined(group, member.member_id))
-    if group.state is _S.STABLE and unchanged and group.leader != member.member_id:
+    if group.state is STABLE and unchanged and group.leader != member.member_id:
         return Decision(joined(group, member.member_id))
     # A stable group's leader joins to have the assignment made anew, for instance when a topic has grown.
     decision = JoinDecision(None)
@@ -135,7 +134,7 @@ def _replace_static(
     decision = JoinDecision(None)
     new = _new_member(member_id, request)
     new.client_id, new.client_host, new.assignment = old.client_id, old.client_host, old.assignment
-    if group.state is _S.STABLE and group.select_protocol(old, new) == group.protocol:
+    if group.state is STABLE and group.select_protocol(old, new) == group.protocol:
         return _replace_without_rebalance(group, old, new, request, now, rebalancer)
     decision.release(old.join_token, Joined(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
     decision.release(old.sync_token, Synced(ErrorCode.FENCED_INSTANCE_ID))
@@ -158,9 +157,12 @@ def _replace_without_rebalance(
     members = [new if member is old else member for member in group.members.values()]
     stored = group.stored((m.stored(group.protocol, m.assignment) for m in members), group.state_timestamp_ms)
     if is_leader and request.supports_skipping_assignment:
-        reply = joined(group, old.member_id)._replace(member_id=new.member_id, leader=new.member_id)
-        renamed = [m._replace(member_id=new.member_id) if m.member_id == old.member_id else m for m in reply.members]
-        reply = reply._replace(members=renamed, skip_assignment=True)
+        reply = joined(group, old.member_id)
+        reply.member_id = reply.leader = new.member_id
+        reply.members = [
+            m._replace(member_id=new.member_id) if m.member_id == old.member_id else m for m in reply.members
+        ]
+        reply.skip_assignment = True
     else:
         # Before JoinGroup 9 the leader is told the old id as leader, so that it does not assign.
         reply = joined(group, new.member_id)

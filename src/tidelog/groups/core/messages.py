@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
+from tidelog.model.quick_value import QuickValue
 
 UNKNOWN_MEMBER_ID: Final = ""
 NO_GENERATION: Final = -1
@@ -18,22 +19,52 @@ Protocols = tuple[tuple[str, bytes], ...]
 """What a member can speak, most wanted first: the protocol's name and the member's metadata for it."""
 
 
-class Join(NamedTuple):
-    group_id: str
-    member_id: str
-    instance_id: str | None
-    protocol_type: str
-    protocols: Protocols
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    client_id: str
-    client_host: str
-    fresh_id: str
-    """Becomes the unique part of the member id if this join creates a member."""
-    requires_known_member_id: bool
-    """The client can be told its id before it becomes a member (JoinGroup 4 and later)."""
-    supports_skipping_assignment: bool
-    """JoinGroup 9 and later."""
+class Join:
+    __slots__ = (
+        "client_host",
+        "client_id",
+        "fresh_id",
+        "group_id",
+        "instance_id",
+        "member_id",
+        "protocol_type",
+        "protocols",
+        "rebalance_timeout_ms",
+        "requires_known_member_id",
+        "session_timeout_ms",
+        "supports_skipping_assignment",
+    )
+
+    def __init__(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        protocol_type: str,
+        protocols: Protocols,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        client_id: str,
+        client_host: str,
+        fresh_id: str,
+        requires_known_member_id: bool,
+        supports_skipping_assignment: bool,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.protocol_type = protocol_type
+        self.protocols = protocols
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.client_id = client_id
+        self.client_host = client_host
+        self.fresh_id = fresh_id
+        """Becomes the unique part of the member id if this join creates a member."""
+        self.requires_known_member_id = requires_known_member_id
+        """The client can be told its id before it becomes a member (JoinGroup 4 and later)."""
+        self.supports_skipping_assignment = supports_skipping_assignment
+        """JoinGroup 9 and later."""
 
 
 class JoinedMember(NamedTuple):
@@ -42,34 +73,84 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-class Joined(NamedTuple):
-    error: ErrorCode
-    member_id: str
-    generation: int = NO_GENERATION
-    protocol_type: str | None = None
-    protocol: str | None = None
-    leader: str = ""
-    members: Sequence[JoinedMember] = ()
-    """For the leader only, which assigns; empty for the others."""
-    skip_assignment: bool = False
+class Joined(QuickValue):
+    __slots__ = (
+        "error",
+        "generation",
+        "leader",
+        "member_id",
+        "members",
+        "protocol",
+        "protocol_type",
+        "skip_assignment",
+    )
+
+    def __init__(
+        self,
+        error: ErrorCode,
+        member_id: str,
+        generation: int = NO_GENERATION,
+        protocol_type: str | None = None,
+        protocol: str | None = None,
+        leader: str = "",
+        members: Sequence[JoinedMember] = (),
+        skip_assignment: bool = False,
+    ) -> None:
+        self.error = error
+        self.member_id = member_id
+        self.generation = generation
+        self.protocol_type = protocol_type
+        self.protocol = protocol
+        self.leader = leader
+        self.members = members
+        """For the leader only, which assigns; empty for the others."""
+        self.skip_assignment = skip_assignment
+
+    def fields(self) -> tuple[object, ...]:
+        agreed = self.protocol_type, self.protocol, self.leader
+        return self.error, self.member_id, self.generation, *agreed, self.members, self.skip_assignment
 
 
-class Sync(NamedTuple):
-    group_id: str
-    member_id: str
-    instance_id: str | None
-    generation: int
-    protocol_type: str | None
-    protocol: str | None
-    assignments: Sequence[tuple[str, bytes]]
-    """(member id, assignment) from the leader; empty from the others."""
+class Sync:
+    __slots__ = ("assignments", "generation", "group_id", "instance_id", "member_id", "protocol", "protocol_type")
+
+    def __init__(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        protocol_type: str | None,
+        protocol: str | None,
+        assignments: Sequence[tuple[str, bytes]],
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.generation = generation
+        self.protocol_type = protocol_type
+        self.protocol = protocol
+        self.assignments = assignments
+        """(member id, assignment) from the leader; empty from the others."""
 
 
-class Synced(NamedTuple):
-    error: ErrorCode
-    protocol_type: str | None = None
-    protocol: str | None = None
-    assignment: bytes = b""
+class Synced(QuickValue):
+    __slots__ = ("assignment", "error", "protocol", "protocol_type")
+
+    def __init__(
+        self,
+        error: ErrorCode,
+        protocol_type: str | None = None,
+        protocol: str | None = None,
+        assignment: bytes = b"",
+    ) -> None:
+        self.error = error
+        self.protocol_type = protocol_type
+        self.protocol = protocol
+        self.assignment = assignment
+
+    def fields(self) -> tuple[object, ...]:
+        return self.error, self.protocol_type, self.protocol, self.assignment
 
 
 class Heartbeat:

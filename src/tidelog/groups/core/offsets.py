@@ -12,11 +12,10 @@ from tidelog.groups.core.messages import Commit, DeleteOffsets, FetchedOffset, F
 from tidelog.groups.core.pending_offsets import PendingOffsets
 from tidelog.groups.core.records import CommittedOffset, OffsetCommitRecord
 from tidelog.groups.core.settings import GroupSettings
-from tidelog.groups.core.state import ClassicGroupState
-from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.groups.core.state import COMPLETING_REBALANCE, EMPTY
+from tidelog.model.errors import NO_ERROR, BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID, ZERO_TOPIC_ID
 
-_S = ClassicGroupState
 METADATA_BYTES_MAX: Final = 32767
 """What the record's string can hold, whatever `offset.metadata.max.bytes` says."""
 
@@ -96,14 +95,14 @@ class OffsetStore:
 
 def validate_transactional_commit(group: ClassicGroup | None, request: Commit) -> None:
     """The same for a commit in a transaction, which need not say who it is from, and may come during a rebalance."""
-    if request.generation < 0 and (group is None or group.state is _S.EMPTY):
+    if request.generation < 0 and (group is None or group.state is EMPTY):
         return
     if group is None:
         raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
     if request.generation < 0 and not request.member_id and request.instance_id is None:
         return
     error = group.validate_member(request.member_id, request.instance_id)
-    if error is not ErrorCode.NONE:
+    if error is not NO_ERROR:
         raise BrokerError(error)
     if request.generation != group.generation:
         raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
@@ -116,16 +115,16 @@ def validate_commit(group: ClassicGroup | None, request: Commit) -> None:
             return
         missing = ErrorCode.GROUP_ID_NOT_FOUND if request.reports_missing_group else ErrorCode.ILLEGAL_GENERATION
         raise BrokerError(missing)
-    if request.generation < 0 and group.state is _S.EMPTY:
+    if request.generation < 0 and group.state is EMPTY:
         return
     if request.generation < 0 and not request.member_id and request.instance_id is None:
         raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID)
     error = group.validate_member(request.member_id, request.instance_id)
-    if error is not ErrorCode.NONE:
+    if error is not NO_ERROR:
         raise BrokerError(error)
     if request.generation != group.generation:
         raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
-    if group.state is _S.COMPLETING_REBALANCE:
+    if group.state is COMPLETING_REBALANCE:
         raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -138,7 +137,7 @@ def decide_commit(request: Commit, now: Moment, settings: GroupSettings) -> Deci
     decision: Decision[Sequence[ErrorCode]] = Decision(errors)
     records = decision.records
     group_id = request.group_id
-    no_error = ErrorCode.NONE
+    no_error = NO_ERROR
     for asked in request.offsets:
         text = asked.metadata or ""
         if len(text) > max_length or (len(text) * 4 > METADATA_BYTES_MAX and len(text.encode()) > METADATA_BYTES_MAX):
@@ -206,9 +205,9 @@ def decide_delete_offsets(
     results: list[tuple[str, list[tuple[int, ErrorCode]]]] = []
     decision = Decision(results)
     for topic, partitions in request.topics:
-        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(topic) else ErrorCode.NONE
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(topic) else NO_ERROR
         results.append((topic, [(partition, error) for partition in partitions]))
-        if error is ErrorCode.NONE:
+        if error is NO_ERROR:
             decision.records.extend(
                 OffsetCommitRecord(request.group_id, topic, partition, None)
                 for partition in dict.fromkeys(partitions)

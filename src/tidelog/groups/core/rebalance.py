@@ -15,10 +15,8 @@ from tidelog.groups.core.group import ClassicGroup, Member
 from tidelog.groups.core.messages import UNKNOWN_MEMBER_ID, Joined, Synced
 from tidelog.groups.core.records import GroupMetadataRecord, StoredGroup
 from tidelog.groups.core.settings import EMPTY_GROUP_RETRY_MS, GroupSettings
-from tidelog.groups.core.state import ClassicGroupState
-from tidelog.model.errors import ErrorCode
-
-_S = ClassicGroupState
+from tidelog.groups.core.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from tidelog.model.errors import NO_ERROR, ErrorCode
 
 Deadline = tuple[str, str, str]
 """(kind, group id, member id or ""): what is to happen when it is reached."""
@@ -54,12 +52,12 @@ class Rebalancer:
             self.maybe_complete_join(group, now, decision)
 
     def prepare_rebalance(self, group: ClassicGroup, now: Moment, decision: Decision[Any]) -> None:
-        if group.state is _S.COMPLETING_REBALANCE:
+        if group.state is COMPLETING_REBALANCE:
             self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, now, decision)
         group.pending_sync.clear()
         self._deadlines.cancel((SYNC, group.group_id, ""))
-        is_initial = group.state is _S.EMPTY
-        group.become(_S.PREPARING_REBALANCE, now.wall_ms)
+        is_initial = group.state is EMPTY
+        group.become(PREPARING_REBALANCE, now.wall_ms)
         if is_initial:
             # Members of a new group come one after the other: wait a little instead of rebalancing for each.
             group.new_member_added = False
@@ -76,7 +74,7 @@ class Rebalancer:
 
     def maybe_complete_join(self, group: ClassicGroup, now: Moment, decision: Decision[Any]) -> None:
         """An initial round ends by its delay only; any other as soon as everybody has joined."""
-        if group.state is _S.PREPARING_REBALANCE and group.previous_state is not _S.EMPTY and group.all_members_joined:
+        if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.all_members_joined:
             self.complete_join(group, now, decision)
 
     def complete_join(self, group: ClassicGroup, now: Moment, decision: Decision[Any]) -> None:
@@ -137,20 +135,20 @@ class Rebalancer:
         if member.satisfies_heartbeat:
             return
         self.dismiss(group, member, decision)
-        if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+        if group.state in (STABLE, COMPLETING_REBALANCE):
             self.maybe_rebalance(group, now, decision)
         else:
             self._complete_join_if_all_joined(group, now, decision)
 
     def _complete_join_if_all_joined(self, group: ClassicGroup, now: Moment, decision: Decision[Any]) -> None:
-        if group.state is _S.PREPARING_REBALANCE and group.all_members_joined:
+        if group.state is PREPARING_REBALANCE and group.all_members_joined:
             self.complete_join(group, now, decision)
 
     def expire_join(self, group: ClassicGroup, now: Moment, decision: Decision[Any]) -> None:
-        if group.state is not _S.PREPARING_REBALANCE:
+        if group.state is not PREPARING_REBALANCE:
             return
         remaining_ms = group.initial_remaining_ms
-        if group.previous_state is _S.EMPTY and group.new_member_added and remaining_ms > 0:
+        if group.previous_state is EMPTY and group.new_member_added and remaining_ms > 0:
             group.new_member_added = False
             delay_ms = min(self._settings.initial_rebalance_delay_ms, remaining_ms)
             group.initial_remaining_ms = max(remaining_ms - group.initial_delay_ms, 0)
@@ -161,7 +159,7 @@ class Rebalancer:
 
     def expire_sync(self, group: ClassicGroup, now: Moment, decision: Decision[Any]) -> None:
         """Members that joined the generation but never asked for their assignment hold partitions nobody reads."""
-        if group.state not in (_S.COMPLETING_REBALANCE, _S.STABLE) or not group.pending_sync:
+        if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_sync:
             return
         for member_id in sorted(group.pending_sync):
             self.dismiss(group, group.members[member_id], decision)
@@ -176,7 +174,7 @@ class Rebalancer:
 def joined(group: ClassicGroup, member_id: str) -> Joined:
     """The current generation as `member_id` is told of it: the leader also gets to know the members."""
     return Joined(
-        ErrorCode.NONE,
+        NO_ERROR,
         member_id,
         group.generation,
         group.protocol_type,

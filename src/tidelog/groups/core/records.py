@@ -18,6 +18,7 @@ from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from tidelog.codec.varint import MalformedVarint, decode_unsigned_varint, encode_unsigned_varint
 from tidelog.groups.core.consumer.records import ConsumerGroupRecord
 from tidelog.model.ids import ZERO_TOPIC_ID
+from tidelog.model.quick_value import QuickValue
 from tidelog.protocol.hot_wire import write_classic_string
 
 OFFSET_COMMIT_KEYS: Final = (0, 1)
@@ -27,9 +28,7 @@ CONSUMER_GROUP_KEYS: Final = frozenset({3, 5, 6, 7, 8, 16})
 VALUE_VERSION_MAX: Final = 4
 
 
-class CommittedOffset:
-    """Compared by its fields; like the record below a class of its own because there is one for every partition."""
-
+class CommittedOffset(QuickValue):
     __slots__ = ("commit_timestamp_ms", "expire_timestamp_ms", "leader_epoch", "metadata", "offset", "topic_id")
 
     def __init__(
@@ -49,21 +48,12 @@ class CommittedOffset:
         """From clients of OffsetCommit 2 to 4, which set their own retention; -1 otherwise."""
         self.topic_id = topic_id
 
-    def fields(self) -> tuple[int, int, str, int, int, bytes]:
+    def fields(self) -> tuple[object, ...]:
         times = self.commit_timestamp_ms, self.expire_timestamp_ms
         return self.offset, self.leader_epoch, self.metadata, times[0], times[1], self.topic_id
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CommittedOffset) and self.fields() == other.fields()
 
-    def __hash__(self) -> int:
-        return hash(self.fields())
-
-    def __repr__(self) -> str:
-        return f"CommittedOffset{self.fields()!r}"
-
-
-class OffsetCommitRecord:
+class OffsetCommitRecord(QuickValue):
     __slots__ = ("committed", "group_id", "partition", "topic")
 
     def __init__(self, group_id: str, topic: str, partition: int, committed: CommittedOffset | None) -> None:
@@ -77,14 +67,8 @@ class OffsetCommitRecord:
     def key(self) -> tuple[str, str, int]:
         return self.group_id, self.topic, self.partition
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OffsetCommitRecord) and self.key == other.key and self.committed == other.committed
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __repr__(self) -> str:
-        return f"OffsetCommitRecord({self.group_id!r}, {self.topic!r}, {self.partition!r}, {self.committed!r})"
+    def fields(self) -> tuple[object, ...]:
+        return self.group_id, self.topic, self.partition, self.committed
 
 
 class StoredMember(NamedTuple):
@@ -108,10 +92,16 @@ class StoredGroup(NamedTuple):
     members: Sequence[StoredMember]
 
 
-class GroupMetadataRecord(NamedTuple):
-    group_id: str
-    stored: StoredGroup | None
-    """None is a tombstone: the group is gone."""
+class GroupMetadataRecord(QuickValue):
+    __slots__ = ("group_id", "stored")
+
+    def __init__(self, group_id: str, stored: StoredGroup | None) -> None:
+        self.group_id = group_id
+        self.stored = stored
+        """None is a tombstone: the group is gone."""
+
+    def fields(self) -> tuple[object, ...]:
+        return self.group_id, self.stored
 
 
 GroupRecord = OffsetCommitRecord | GroupMetadataRecord | ConsumerGroupRecord

@@ -47,12 +47,11 @@ from tidelog.groups.core.records import (
     encode_records,
 )
 from tidelog.groups.core.settings import GroupSettings
-from tidelog.groups.core.state import ClassicGroupState
-from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.groups.core.state import DEAD, STABLE
+from tidelog.model.errors import NO_ERROR, BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID
 from tidelog.model.limits import GROUPS_PER_DECISION_MAX
 
-_S = ClassicGroupState
 _CLEANUP: Deadline = ("cleanup", "", "")
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -125,9 +124,7 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if group is None:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
-            return Decision(
-                Left(ErrorCode.NONE, [LeftMember(m.member_id, m.instance_id, unknown) for m in request.members])
-            )
+            return Decision(Left(NO_ERROR, [LeftMember(m.member_id, m.instance_id, unknown) for m in request.members]))
         decision = membership.decide_leave(group, request, now, self._rebalancer)
         self._maybe_forget(group)
         return decision
@@ -221,7 +218,7 @@ class GroupShard:
             else:
                 decision.records.extend(self.offsets.tombstones(group_id))
                 decision.records.extend(group.tombstones())
-                results.append((group_id, ErrorCode.NONE))
+                results.append((group_id, NO_ERROR))
         return decision
 
     def list_groups(
@@ -256,8 +253,8 @@ class GroupShard:
         if group is None:
             is_other = self.consumers.get(group_id) is not None
             message = f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found."
-            return DescribedGroup(group_id, _S.DEAD.value, ErrorCode.GROUP_ID_NOT_FOUND, message)
-        is_stable = group.state is _S.STABLE
+            return DescribedGroup(group_id, DEAD.value, ErrorCode.GROUP_ID_NOT_FOUND, message)
+        is_stable = group.state is STABLE
         members = [
             DescribedMember(
                 member.member_id,
@@ -372,7 +369,7 @@ class GroupShard:
         """The group was a consumer group a moment ago."""
         for member in group.members.values():
             self._rebalancer.keep_alive(group, member, now)
-        if group.state is _S.STABLE:
+        if group.state is STABLE:
             self._rebalancer.prepare_rebalance(group, now, decision)
 
     def _clean_up(self, now: Moment, decision: Decision[None]) -> None:
@@ -416,5 +413,5 @@ class GroupShard:
                 decision.release(group.park_join(member, None), reply)
                 decision.release(member.sync_token, Synced(ErrorCode.NOT_COORDINATOR))
                 member.sync_token = None
-            group.state = _S.DEAD
+            group.state = DEAD
         return decision

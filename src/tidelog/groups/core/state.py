@@ -7,6 +7,7 @@ record sets the state it tells of directly: it stands for several steps at once.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 
 class ClassicGroupState(Enum):
@@ -27,13 +28,18 @@ class ClassicGroupState(Enum):
     """Removed, or its partition is no longer coordinated here; final."""
 
 
-_S = ClassicGroupState
+# As constants for the reason of NO_ERROR.
+EMPTY: Final = ClassicGroupState.EMPTY
+PREPARING_REBALANCE: Final = ClassicGroupState.PREPARING_REBALANCE
+COMPLETING_REBALANCE: Final = ClassicGroupState.COMPLETING_REBALANCE
+STABLE: Final = ClassicGroupState.STABLE
+DEAD: Final = ClassicGroupState.DEAD
 
-TRANSITIONS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
-    _S.EMPTY: frozenset({_S.PREPARING_REBALANCE, _S.DEAD}),
-    _S.PREPARING_REBALANCE: frozenset({_S.COMPLETING_REBALANCE, _S.EMPTY, _S.DEAD}),
-    _S.COMPLETING_REBALANCE: frozenset({_S.STABLE, _S.PREPARING_REBALANCE, _S.DEAD}),
-    _S.STABLE: frozenset({_S.PREPARING_REBALANCE, _S.DEAD}),
-    _S.DEAD: frozenset(),
+TRANSITIONS: Final[dict[ClassicGroupState, frozenset[ClassicGroupState]]] = {
+    EMPTY: frozenset({PREPARING_REBALANCE, DEAD}),
+    PREPARING_REBALANCE: frozenset({COMPLETING_REBALANCE, EMPTY, DEAD}),
+    COMPLETING_REBALANCE: frozenset({STABLE, PREPARING_REBALANCE, DEAD}),
+    STABLE: frozenset({PREPARING_REBALANCE, DEAD}),
+    DEAD: frozenset(),
 }
 """From each state, where it may go. EMPTY and STABLE are entered by replaying a record, so they are durable."""

@@ -16,6 +16,7 @@ from tidelog.groups.core.consumer.draft import Draft
 from tidelog.groups.core.consumer.group import ConsumerGroup
 from tidelog.groups.core.consumer.patterns import matching_topics
 from tidelog.groups.core.consumer.records import (
+    CurrentAssignment,
     CurrentRecord,
     GroupEpoch,
     GroupEpochRecord,
@@ -144,7 +145,8 @@ def replace_member(draft: Draft, old_id: str, new_id: str) -> None:
     """A static member came back under a new id: it has its place and its partitions, but no epoch yet."""
     group = draft.group
     subscription, target = group.members[old_id], group.target_of(old_id)
-    current = group.current_of(old_id)._replace(epoch=0, previous_epoch=0)
+    before = group.current_of(old_id)
+    current = CurrentAssignment(0, 0, before.state, before.owned, before.revoking)
     remove_member(draft, old_id)
     draft.add(SubscriptionRecord(group.group_id, new_id, subscription))
     draft.add(TargetRecord(group.group_id, new_id, target))

@@ -12,7 +12,7 @@ from tidelog.groups.core.consumer.draft import Draft
 from tidelog.groups.core.consumer.group import ConsumerGroup
 from tidelog.groups.core.consumer.heartbeats import World, advance, check_room, validate_static
 from tidelog.groups.core.consumer.records import ClassicMember, Subscription
-from tidelog.groups.core.consumer.state import MemberState
+from tidelog.groups.core.consumer.state import UNRELEASED_PARTITIONS, UNREVOKED_PARTITIONS
 from tidelog.groups.core.group import CONSUMER_PROTOCOL_TYPE
 from tidelog.groups.core.messages import (
     UNKNOWN_MEMBER_ID,
@@ -25,9 +25,7 @@ from tidelog.groups.core.messages import (
     Sync,
     Synced,
 )
-from tidelog.model.errors import BrokerError, ErrorCode
-
-_S = MemberState
+from tidelog.model.errors import NO_ERROR, BrokerError, ErrorCode
 
 
 def join(draft: Draft, member_id: str, request: Join, world: World) -> Joined:
@@ -62,7 +60,7 @@ def join(draft: Draft, member_id: str, request: Join, world: World) -> Joined:
     )
     owned = embedded.by_topic_id(told.owned, world.image)
     current = advance(draft, member_id, subscription, owned, world)
-    return Joined(ErrorCode.NONE, member_id, current.epoch, CONSUMER_PROTOCOL_TYPE, request.protocols[0][0])
+    return Joined(NO_ERROR, member_id, current.epoch, CONSUMER_PROTOCOL_TYPE, request.protocols[0][0])
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) -> bool:
@@ -81,11 +79,11 @@ def sync(group: ConsumerGroup, request: Sync, world: World) -> Synced:
     protocol = classic.protocols[0][0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol not in (None, protocol):
         raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if _reachable_epoch(group, world) > current.epoch and current.state is not _S.UNREVOKED_PARTITIONS:
+    if _reachable_epoch(group, world) > current.epoch and current.state is not UNREVOKED_PARTITIONS:
         raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS)
     version = embedded.decode_subscription(classic.protocols[0][1]).version
     assignment = embedded.encode_assignment(current.owned, version, world.image)
-    return Synced(ErrorCode.NONE, CONSUMER_PROTOCOL_TYPE, protocol, assignment)
+    return Synced(NO_ERROR, CONSUMER_PROTOCOL_TYPE, protocol, assignment)
 
 
 def _reachable_epoch(group: ConsumerGroup, world: World) -> int:
@@ -102,11 +100,11 @@ def heartbeat(group: ConsumerGroup, request: Heartbeat, world: World) -> ErrorCo
         raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
     if (
         current.epoch < _reachable_epoch(group, world)
-        or current.state is _S.UNREVOKED_PARTITIONS
-        or (current.state is _S.UNRELEASED_PARTITIONS and not group.has_unreleased_target(request.member_id))
+        or current.state is UNREVOKED_PARTITIONS
+        or (current.state is UNRELEASED_PARTITIONS and not group.has_unreleased_target(request.member_id))
     ):
         return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
+    return NO_ERROR
 
 
 def leave(draft: Draft, leaving: tuple[LeavingMember, ...], world: World) -> list[LeftMember]:
@@ -122,7 +120,7 @@ def leave(draft: Draft, leaving: tuple[LeavingMember, ...], world: World) -> lis
             results.append(LeftMember(member_id, instance_id, error.code))
             continue
         remove_member(draft, member_id)
-        results.append(LeftMember(member_id, instance_id, ErrorCode.NONE))
+        results.append(LeftMember(member_id, instance_id, NO_ERROR))
     if draft.records:
         refresh_epoch(draft, world.image, world.now, has_changed=True)
     return results

@@ -25,7 +25,7 @@ from tidelog.groups.core.consumer.records import (
     TargetEpochRecord,
     TargetRecord,
 )
-from tidelog.groups.core.consumer.state import ConsumerGroupState, MemberState
+from tidelog.groups.core.consumer.state import STABLE, ConsumerGroupState
 from tidelog.model.limits import CHANGED_TOPICS_MAX
 
 V = TypeVar("V")
@@ -160,7 +160,7 @@ class ConsumerGroup:
 
     def is_reconciled(self, member_id: str) -> bool:
         current = self.current.get(member_id, NEW_MEMBER)
-        return current.state is MemberState.STABLE and current.epoch == self.target_epoch
+        return current.state is STABLE and current.epoch == self.target_epoch
 
     def current_of(self, member_id: str) -> CurrentAssignment:
         return self.current.get(member_id, NEW_MEMBER)
@@ -202,7 +202,7 @@ class ConsumerGroup:
         for subscription in self.members.values():
             if subscription.assignor is not None:
                 votes[subscription.assignor] = votes.get(subscription.assignor, 0) + 1
-        return max(sorted(votes), key=votes.__getitem__, default=default)
+        return max(sorted(votes), key=votes.__getitem__) if votes else default
 
     def has_unreleased_target(self, member_id: str) -> bool:
         """Whether others still own something that the member is to get."""
@@ -236,10 +236,12 @@ class ConsumerGroup:
         elif isinstance(record, SubscriptionRecord):
             self._replay_subscription(record)
         elif isinstance(record, GroupEpochRecord):
-            self.epoch, self.metadata_hash = record.value or GroupEpoch(0)
+            group_epoch = record.value or GroupEpoch(0)
+            self.epoch, self.metadata_hash = group_epoch.epoch, group_epoch.metadata_hash
             self.metadata_seen()
         elif isinstance(record, TargetEpochRecord):
-            self.target_epoch, self.assigned_at_ms = record.value or TargetEpoch(0)
+            target_epoch = record.value or TargetEpoch(0)
+            self.target_epoch, self.assigned_at_ms = target_epoch.epoch, target_epoch.timestamp_ms
         else:
             _put(self.patterns, record.pattern, record.value)
 

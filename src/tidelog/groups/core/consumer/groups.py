@@ -46,7 +46,7 @@ from tidelog.groups.core.rebalance import SESSION, Deadline, Rebalancer
 from tidelog.groups.core.records import GroupMetadataRecord
 from tidelog.groups.core.settings import EMPTY_GROUP_RETRY_MS, GroupSettings
 from tidelog.metadata.image import MetadataImage
-from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.errors import NO_ERROR, BrokerError, ErrorCode
 
 REVOKE: Final = "revoke"
 """A member has had its time to give up partitions."""
@@ -170,7 +170,7 @@ class ConsumerGroups:
             return Decision(Joined(error.code, request.member_id))
         decision: Decision[Joined | None] = Decision(joined)
         decision.records += draft.records
-        if joined.error is ErrorCode.NONE:
+        if joined.error is NO_ERROR:
             group_id, ticks_ms = group.group_id, now.ticks_ms
             self._deadlines.cancel((REJOIN, group_id, member_id))
             self._keep_alive(group_id, member_id, request.session_timeout_ms, now)
@@ -204,7 +204,7 @@ class ConsumerGroups:
     def decide_classic_leave(self, group: ConsumerGroup, request: Leave, now: Moment) -> Decision[Left]:
         draft = Draft(group)
         results = classic_members.leave(draft, tuple(request.members), self._world(now))
-        decision = Decision(Left(ErrorCode.NONE, results))
+        decision = Decision(Left(NO_ERROR, results))
         decision.records += draft.records
         self._maybe_downgrade(draft.group, now)
         return decision

@@ -6,7 +6,7 @@ one step towards its target. All of it is one decision: its records are one batc
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from tidelog.coordination.decision import Moment
 from tidelog.groups.core.consumer.assigning import (
@@ -30,25 +30,26 @@ from tidelog.groups.core.consumer.records import (
     Subscription,
     SubscriptionRecord,
 )
-from tidelog.groups.core.consumer.state import MemberState
+from tidelog.groups.core.consumer.state import STABLE
 from tidelog.groups.core.consumer.validation import validate_epoch
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.limits import PATTERNS_PER_GROUP_MAX
 
-_STABLE: Final = MemberState.STABLE
-
 HEARTBEAT_INTERVAL_MS_MIN: Final = 50
 """What a member that waits for an assignment is told at least."""
 
 
-class World(NamedTuple):
+class World:
     """What a decision depends on beside the group."""
 
-    image: MetadataImage
-    settings: GroupSettings
-    now: Moment
+    __slots__ = ("image", "now", "settings")
+
+    def __init__(self, image: MetadataImage, settings: GroupSettings, now: Moment) -> None:
+        self.image = image
+        self.settings = settings
+        self.now = now
 
 
 def is_quiet(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
@@ -59,7 +60,7 @@ def is_quiet(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
         current is not None
         and known is not None
         and request.member_epoch == current.epoch == group.target_epoch == group.epoch
-        and current.state is _STABLE
+        and current.state is STABLE
         and request.owned is None
         and known.classic is None
         and not group.is_metadata_stale
@@ -99,14 +100,14 @@ def advance(
     draft: Draft, member_id: str, subscription: Subscription, reported: Partitions | None, world: World
 ) -> CurrentAssignment:
     """Takes the member in as it describes itself now, and moves it towards its target."""
-    image, settings, now = world
+    image = world.image
     known = draft.group.members.get(member_id)
     has_changed = False
     if known != subscription:
         draft.add(SubscriptionRecord(draft.group.group_id, member_id, subscription))
         has_changed = known is None or (known.topics, known.pattern) != (subscription.topics, subscription.pattern)
-    refresh_epoch(draft, image, now, has_changed=has_changed)
-    refresh_target(draft, image, settings, now)
+    refresh_epoch(draft, image, world.now, has_changed=has_changed)
+    refresh_target(draft, image, world.settings, world.now)
     group = draft.group
     if group.is_reconciled(member_id) and not has_changed:
         return group.current_of(member_id)
@@ -226,7 +227,8 @@ def leave(draft: Draft, request: ConsumerHeartbeat, world: World) -> HeartbeatRe
         validate_static(group, member_id, request.instance_id)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         # Its place stays until its session is over, and so do its partitions but for those it was giving up.
-        current = group.current_of(member_id)._replace(epoch=STATIC_LEAVE_EPOCH, revoking={})
+        before = group.current_of(member_id)
+        current = CurrentAssignment(STATIC_LEAVE_EPOCH, before.previous_epoch, before.state, before.owned)
         draft.add(CurrentRecord(group.group_id, member_id, current))
     else:
         fence(draft, member_id, world)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.groups.core.consumer.records import Partitions
-from tidelog.model.errors import ErrorCode
+from tidelog.model.errors import NO_ERROR, ErrorCode
 
 
 class ConsumerHeartbeat:
@@ -73,7 +73,7 @@ class HeartbeatReply:
         member_epoch: int,
         heartbeat_interval_ms: int = 0,
         assignment: Partitions | None = None,
-        error: ErrorCode = ErrorCode.NONE,
+        error: ErrorCode = NO_ERROR,
     ) -> None:
         self.member_id = member_id
         self.member_epoch = member_epoch
@@ -100,7 +100,7 @@ class DescribedConsumer(NamedTuple):
 class DescribedConsumerGroup(NamedTuple):
     group_id: str
     state: str = ""
-    error: ErrorCode = ErrorCode.NONE
+    error: ErrorCode = NO_ERROR
     error_message: str | None = None
     epoch: int = 0
     assignment_epoch: int = 0

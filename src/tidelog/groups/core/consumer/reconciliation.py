@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tidelog.groups.core.consumer.records import CurrentAssignment, OwnedPartitions, Partitions
-from tidelog.groups.core.consumer.state import NEXT, MemberState
+from tidelog.groups.core.consumer.state import NEXT, STABLE, UNREVOKED_PARTITIONS
 
 Owners = Mapping[tuple[bytes, int], str]
-
-_S = MemberState
 
 
 def reconcile(
@@ -30,8 +28,8 @@ def reconcile(
 
     `reported` is what the member says it owns; None if it does not say, and then it may own all it ever had.
     """
-    if (current.state is _S.STABLE and current.epoch == target_epoch) or (
-        current.state is _S.UNREVOKED_PARTITIONS and _owns_any(reported, current.revoking)
+    if (current.state is STABLE and current.epoch == target_epoch) or (
+        current.state is UNREVOKED_PARTITIONS and _owns_any(reported, current.revoking)
     ):
         return _give_up_unsubscribed(current, subscribed, reported)
     return _step(member_id, current, target, target_epoch, subscribed, owners, reported)
@@ -88,9 +86,8 @@ def _give_up_unsubscribed(
         revoking.setdefault(topic_id, {}).update(current.owned[topic_id])
     owned = {topic_id: partitions for topic_id, partitions in current.owned.items() if topic_id in subscribed}
     if not _owns_any(reported, revoking):
-        return current._replace(previous_epoch=current.epoch, owned=owned)
-    state = _S.UNREVOKED_PARTITIONS
-    return current._replace(previous_epoch=current.epoch, state=state, owned=owned, revoking=revoking)
+        return CurrentAssignment(current.epoch, current.epoch, current.state, owned, current.revoking)
+    return CurrentAssignment(current.epoch, current.epoch, UNREVOKED_PARTITIONS, owned, revoking)
 
 
 def _owns_any(reported: Partitions | None, partitions: OwnedPartitions) -> bool:

@@ -7,16 +7,18 @@ a tombstone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from tidelog.groups.core.consumer.state import MemberState
+from tidelog.groups.core.consumer.state import STABLE, MemberState
 from tidelog.groups.core.messages import Protocols
+from tidelog.model.quick_value import QuickValue
 
 Partitions = Mapping[bytes, tuple[int, ...]]
 """Topic id to partitions, ascending; no topic without any."""
 
 OwnedPartitions = Mapping[bytes, Mapping[int, int]]
 """Topic id to partition to the epoch at which the member got it; no topic without any."""
+NOTHING_OWNED: Final[OwnedPartitions] = {}
 
 LEAVE_EPOCH: Final = -1
 """What a member's heartbeat bears when it leaves for good."""
@@ -31,43 +33,97 @@ class ClassicMember(NamedTuple):
     protocols: Protocols
 
 
-class Subscription(NamedTuple):
+class Subscription(QuickValue):
     """A member as it described itself."""
 
-    instance_id: str | None = None
-    rack_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    topics: tuple[str, ...] = ()
-    """Ascending."""
-    pattern: str | None = None
-    """A regular expression for further topics."""
-    rebalance_timeout_ms: int = -1
-    assignor: str | None = None
-    classic: ClassicMember | None = None
-    """None for a member that speaks the consumer protocol."""
+    __slots__ = (
+        "assignor",
+        "classic",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "pattern",
+        "rack_id",
+        "rebalance_timeout_ms",
+        "topics",
+    )
+
+    def __init__(
+        self,
+        instance_id: str | None = None,
+        rack_id: str | None = None,
+        client_id: str = "",
+        client_host: str = "",
+        topics: tuple[str, ...] = (),
+        pattern: str | None = None,
+        rebalance_timeout_ms: int = -1,
+        assignor: str | None = None,
+        classic: ClassicMember | None = None,
+    ) -> None:
+        self.instance_id = instance_id
+        self.rack_id = rack_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.topics = topics
+        """Ascending."""
+        self.pattern = pattern
+        """A regular expression for further topics."""
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.assignor = assignor
+        self.classic = classic
+        """None for a member that speaks the consumer protocol."""
+
+    def fields(self) -> tuple[object, ...]:
+        client = self.instance_id, self.rack_id, self.client_id, self.client_host
+        wishes = self.topics, self.pattern, self.rebalance_timeout_ms, self.assignor
+        return *client, *wishes, self.classic
 
 
-class CurrentAssignment(NamedTuple):
+class CurrentAssignment(QuickValue):
     """How far a member has come."""
 
-    epoch: int = 0
-    previous_epoch: int = 0
-    state: MemberState = MemberState.STABLE
-    owned: OwnedPartitions = {}
-    revoking: OwnedPartitions = {}
-    """No longer to be read by the member, and not yet by anybody else."""
+    __slots__ = ("epoch", "owned", "previous_epoch", "revoking", "state")
+
+    def __init__(
+        self,
+        epoch: int = 0,
+        previous_epoch: int = 0,
+        state: MemberState = STABLE,
+        owned: OwnedPartitions = NOTHING_OWNED,
+        revoking: OwnedPartitions = NOTHING_OWNED,
+    ) -> None:
+        self.epoch = epoch
+        self.previous_epoch = previous_epoch
+        self.state = state
+        self.owned = owned
+        self.revoking = revoking
+        """No longer to be read by the member, and not yet by anybody else."""
+
+    def fields(self) -> tuple[object, ...]:
+        return self.epoch, self.previous_epoch, self.state, self.owned, self.revoking
 
 
-class GroupEpoch(NamedTuple):
-    epoch: int
-    metadata_hash: int = 0
-    """Of the topics that the group reads, to see when one of them has changed."""
+class GroupEpoch(QuickValue):
+    __slots__ = ("epoch", "metadata_hash")
+
+    def __init__(self, epoch: int, metadata_hash: int = 0) -> None:
+        self.epoch = epoch
+        self.metadata_hash = metadata_hash
+        """Of the topics that the group reads, to see when one of them has changed."""
+
+    def fields(self) -> tuple[object, ...]:
+        return self.epoch, self.metadata_hash
 
 
-class TargetEpoch(NamedTuple):
-    epoch: int
-    timestamp_ms: int = 0
+class TargetEpoch(QuickValue):
+    __slots__ = ("epoch", "timestamp_ms")
+
+    def __init__(self, epoch: int, timestamp_ms: int = 0) -> None:
+        self.epoch = epoch
+        self.timestamp_ms = timestamp_ms
+
+    def fields(self) -> tuple[object, ...]:
+        return self.epoch, self.timestamp_ms
 
 
 class ResolvedPattern(NamedTuple):
@@ -78,38 +134,62 @@ class ResolvedPattern(NamedTuple):
     timestamp_ms: int
 
 
-class GroupEpochRecord(NamedTuple):
-    group_id: str
-    value: GroupEpoch | None
+V = TypeVar("V")
 
 
-class SubscriptionRecord(NamedTuple):
-    group_id: str
-    member_id: str
-    value: Subscription | None
+class _RecordOfGroup(QuickValue, Generic[V]):
+    __slots__ = ("group_id", "value")
+
+    def __init__(self, group_id: str, value: V | None) -> None:
+        self.group_id = group_id
+        self.value = value
+
+    def fields(self) -> tuple[object, ...]:
+        return self.group_id, self.value
 
 
-class TargetEpochRecord(NamedTuple):
-    group_id: str
-    value: TargetEpoch | None
+class _RecordOfMember(QuickValue, Generic[V]):
+    __slots__ = ("group_id", "member_id", "value")
+
+    def __init__(self, group_id: str, member_id: str, value: V | None) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.value = value
+
+    def fields(self) -> tuple[object, ...]:
+        return self.group_id, self.member_id, self.value
 
 
-class TargetRecord(NamedTuple):
-    group_id: str
-    member_id: str
-    value: Partitions | None
+class GroupEpochRecord(_RecordOfGroup[GroupEpoch]):
+    pass
 
 
-class CurrentRecord(NamedTuple):
-    group_id: str
-    member_id: str
-    value: CurrentAssignment | None
+class TargetEpochRecord(_RecordOfGroup[TargetEpoch]):
+    pass
 
 
-class PatternRecord(NamedTuple):
-    group_id: str
-    pattern: str
-    value: ResolvedPattern | None
+class SubscriptionRecord(_RecordOfMember[Subscription]):
+    pass
+
+
+class TargetRecord(_RecordOfMember[Partitions]):
+    pass
+
+
+class CurrentRecord(_RecordOfMember[CurrentAssignment]):
+    pass
+
+
+class PatternRecord(QuickValue):
+    __slots__ = ("group_id", "pattern", "value")
+
+    def __init__(self, group_id: str, pattern: str, value: ResolvedPattern | None) -> None:
+        self.group_id = group_id
+        self.pattern = pattern
+        self.value = value
+
+    def fields(self) -> tuple[object, ...]:
+        return self.group_id, self.pattern, self.value
 
 
 ConsumerGroupRecord = (

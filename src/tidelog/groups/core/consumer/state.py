@@ -8,6 +8,7 @@ group, and whether everybody has come to it. A member's state is in its record, 
 from __future__ import annotations
 
 from enum import Enum, IntEnum
+from typing import Final
 
 
 class ConsumerGroupState(Enum):
@@ -36,23 +37,25 @@ class MemberState(IntEnum):
     """Is at the target epoch, but others still own some of its partitions; looks again with every heartbeat."""
 
 
-_S = MemberState
+STABLE: Final = MemberState.STABLE
+UNREVOKED_PARTITIONS: Final = MemberState.UNREVOKED_PARTITIONS
+UNRELEASED_PARTITIONS: Final = MemberState.UNRELEASED_PARTITIONS
 
-NEXT: dict[tuple[bool, bool], MemberState] = {
-    (True, True): _S.UNREVOKED_PARTITIONS,
-    (True, False): _S.UNREVOKED_PARTITIONS,
-    (False, True): _S.UNRELEASED_PARTITIONS,
-    (False, False): _S.STABLE,
+NEXT: Final[dict[tuple[bool, bool], MemberState]] = {
+    (True, True): UNREVOKED_PARTITIONS,
+    (True, False): UNREVOKED_PARTITIONS,
+    (False, True): UNRELEASED_PARTITIONS,
+    (False, False): STABLE,
 }
 """(must it still give something up, does somebody else still own something of its) to the state it goes to."""
 
-TRANSITIONS: dict[tuple[MemberState, bool], frozenset[MemberState]] = {
-    (_S.STABLE, False): frozenset({_S.STABLE}),
-    (_S.STABLE, True): frozenset({_S.STABLE, _S.UNREVOKED_PARTITIONS, _S.UNRELEASED_PARTITIONS}),
-    (_S.UNREVOKED_PARTITIONS, False): frozenset({_S.UNREVOKED_PARTITIONS, _S.STABLE, _S.UNRELEASED_PARTITIONS}),
-    (_S.UNREVOKED_PARTITIONS, True): frozenset({_S.UNREVOKED_PARTITIONS, _S.STABLE, _S.UNRELEASED_PARTITIONS}),
-    (_S.UNRELEASED_PARTITIONS, False): frozenset({_S.UNRELEASED_PARTITIONS, _S.STABLE}),
-    (_S.UNRELEASED_PARTITIONS, True): frozenset({_S.UNRELEASED_PARTITIONS, _S.STABLE, _S.UNREVOKED_PARTITIONS}),
+TRANSITIONS: Final[dict[tuple[MemberState, bool], frozenset[MemberState]]] = {
+    (STABLE, False): frozenset({STABLE}),
+    (STABLE, True): frozenset({STABLE, UNREVOKED_PARTITIONS, UNRELEASED_PARTITIONS}),
+    (UNREVOKED_PARTITIONS, False): frozenset({UNREVOKED_PARTITIONS, STABLE, UNRELEASED_PARTITIONS}),
+    (UNREVOKED_PARTITIONS, True): frozenset({UNREVOKED_PARTITIONS, STABLE, UNRELEASED_PARTITIONS}),
+    (UNRELEASED_PARTITIONS, False): frozenset({UNRELEASED_PARTITIONS, STABLE}),
+    (UNRELEASED_PARTITIONS, True): frozenset({UNRELEASED_PARTITIONS, STABLE, UNREVOKED_PARTITIONS}),
 }
 """(state, is there a newer target than it had) to where a heartbeat may take the member. From UNREVOKED_PARTITIONS it
 goes on only once it no longer owns what it gives up. Who unsubscribes from a topic that it reads goes to

@@ -65,7 +65,7 @@ def test_mutated_batches_are_read_or_refused(
     payload = bytearray(batch[61:])
     for _ in range(data.draw(st.integers(1, 3))):
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
-    header = decode_header(batch)._replace(attributes=int(codec))
+    header = decode_header(batch).replace(attributes=int(codec))
     hostile = assemble_batch(header, bytes(payload))
     try:
         found = list(iterate_records(hostile))

@@ -53,7 +53,6 @@ class Connection:
         "_is_write_paused",
         "_listener",
         "_metrics",
-        "_monotonic_s",
         "_outgoing",
         "_queued_frames",
         "_transport",
@@ -64,13 +63,13 @@ class Connection:
         "on_lost",
         "peer_host",
         "peer_port",
+        "was_heard",
     )
 
     def __init__(self, listener: Listener, dispatch: Dispatch) -> None:
         self._listener = listener
         self._budget = listener.budget
         self._metrics = listener.metrics
-        self._monotonic_s = listener.monotonic_s
         self._dispatch = dispatch
         self._frames = FrameReader(listener.scratch, listener.frame_bytes_max, places=listener.places)
         self._queued_frames: deque[Frame] = deque()
@@ -107,6 +106,9 @@ class Connection:
         self.client_software: tuple[str, str] | None = None
         """Name and version the client gave in ApiVersions."""
         self.last_active_s = listener.monotonic_s()
+        """As the listener knows, which looks at all connections once in a while."""
+        self.was_heard = False
+        """Since the listener last looked: a clock that every read asks would cost more than it is worth."""
         self.on_lost: Callable[[], None] | None = None
         """Called once when the connection is gone, for whoever watches the peer."""
 
@@ -144,7 +146,7 @@ class Connection:
 
     def buffer_updated(self, nbytes: int) -> None:
         self._metrics.bytes_in += nbytes
-        self.last_active_s = self._monotonic_s()
+        self.was_heard = True
         self._budget.charge(nbytes)
         self._held_bytes += nbytes
         try:

@@ -171,6 +171,9 @@ class Listener:
         """Closes idle connections, and when memory is short those that sit on incomplete requests."""
         now_s = self.monotonic_s()
         for connection in list(self._connections):
+            if connection.was_heard:
+                connection.was_heard = False
+                connection.last_active_s = now_s
             silent_s = now_s - connection.last_active_s
             if connection.has_partial_frame and silent_s > STALLED_FRAME_S and self.budget.is_spent:
                 connection.close("slow", "an incomplete request held memory the node is short of")

@@ -8,11 +8,13 @@ broker may set base offset and partition leader epoch without touching it.
 from __future__ import annotations
 
 from struct import Struct
-from struct import error as struct_error
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
 
 from tidelog.codec.crc32c import crc32c
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.quick_value import QuickValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,9 +41,22 @@ LOG_APPEND_TIME: Final = 1
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
-_unpack_header: Final = _HEADER.unpack_from
-_new_tuple: Final = tuple.__new__
 _SEQUENCES: Final = 1 << 31
+_FIELD_NAMES: Final = (
+    "base_offset",
+    "batch_length",
+    "partition_leader_epoch",
+    "magic",
+    "crc",
+    "attributes",
+    "last_offset_delta",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+)
 assert _HEADER.size == HEADER_SIZE
 
 
@@ -63,23 +78,55 @@ class RejectedBatch(InvalidRecord):
     """A batch that is whole and could be read, but may not be appended: Kafka then also tells where the log starts."""
 
 
-class BatchHeader(NamedTuple):
-    """The fields in the order of the wire."""
+class BatchHeader(QuickValue):
+    """The fields in the order of the wire; nobody changes those of a header that is there already."""
 
-    base_offset: int
-    batch_length: int
-    partition_leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    """The first record's timestamp; the delete horizon once compaction has set one."""
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
+    __slots__ = _FIELD_NAMES
+
+    def __init__(
+        self,
+        base_offset: int,
+        batch_length: int,
+        partition_leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        record_count: int,
+    ) -> None:
+        self.base_offset = base_offset
+        self.batch_length = batch_length
+        self.partition_leader_epoch = partition_leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp = base_timestamp
+        """The first record's timestamp; the delete horizon once compaction has set one."""
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.record_count = record_count
+
+    def fields(self) -> tuple[object, ...]:
+        outside_crc = self.base_offset, self.batch_length, self.partition_leader_epoch, self.magic, self.crc
+        return *outside_crc, *self.covered_fields()
+
+    def covered_fields(self) -> tuple[object, ...]:
+        """Those that the CRC covers."""
+        records = self.attributes, self.last_offset_delta, self.base_timestamp, self.max_timestamp
+        return *records, self.producer_id, self.producer_epoch, self.base_sequence, self.record_count
+
+    def replace(self, **changes: int) -> BatchHeader:
+        """The same with these fields changed."""
+        fields: dict[str, Any] = dict(zip(_FIELD_NAMES, self.fields(), strict=True))
+        return BatchHeader(**{**fields, **changes})
 
     @property
     def size_in_bytes(self) -> int:
@@ -129,18 +176,37 @@ class BatchHeader(NamedTuple):
 
 def decode_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     """The header at `pos`; that the whole batch is there is not checked, that its length is possible is."""
-    try:
-        # Twice as fast as calling the class: this runs for every batch produced.
-        header = _new_tuple(BatchHeader, _unpack_header(buf, pos))
-    except struct_error:
-        raise CorruptBatch(f"{max(len(buf) - pos, 0)} bytes are too few for a batch header") from None
-    if header.magic != MAGIC or header.batch_length < BATCH_LENGTH_MIN:
-        raise CorruptBatch(f"batch with magic {header.magic} and length {header.batch_length}")
-    return header
+    if len(buf) - pos < HEADER_SIZE:
+        raise CorruptBatch(f"{max(len(buf) - pos, 0)} bytes are too few for a batch header")
+    if isinstance(buf, bytes):
+        data, at = buf, pos
+    else:
+        data, at = bytes(buf[pos : pos + HEADER_SIZE]), 0
+    unsigned_magic = data[at + MAGIC_POSITION]
+    magic = unsigned_magic if unsigned_magic < 128 else unsigned_magic - 256
+    length = read_i32_be(data, at + 8)
+    crc: int = read_i32_be(data, at + CRC_POSITION)
+    if magic != MAGIC or length < BATCH_LENGTH_MIN:
+        raise CorruptBatch(f"batch with magic {magic} and length {length}")
+    return BatchHeader(
+        read_i64_be(data, at),
+        length,
+        read_i32_be(data, at + 12),
+        magic,
+        crc if crc >= 0 else crc + (1 << 32),
+        read_i16_be(data, at + ATTRIBUTES_POSITION),
+        read_i32_be(data, at + 23),
+        read_i64_be(data, at + 27),
+        read_i64_be(data, at + 35),
+        read_i64_be(data, at + 43),
+        read_i16_be(data, at + 51),
+        read_i32_be(data, at + 53),
+        read_i32_be(data, at + 57),
+    )
 
 
 def encode_header(header: BatchHeader) -> bytes:
-    return _HEADER.pack(*header)
+    return _HEADER.pack(*header.fields())
 
 
 def verify_crc(buf: Buffer, pos: int, header: BatchHeader) -> bool:

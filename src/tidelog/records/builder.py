@@ -68,7 +68,7 @@ def assemble_batch(header: BatchHeader, payload: Buffer, *, level: int | None = 
     """A batch of `header` (whose length and CRC are computed here) and uncompressed records."""
     if header.compression_type != CompressionType.NONE:
         payload = compress(header.compression_type, payload, level)
-    head = bytearray(encode_header(header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload), crc=0)))
+    head = bytearray(encode_header(header.replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload), crc=0)))
     batch = head + payload
     batch[17:21] = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]).to_bytes(4, "big")
     return bytes(batch)
@@ -153,7 +153,7 @@ def build_batch_with_offsets(header: BatchHeader, records: Sequence[Record], *, 
     max_timestamp = header.max_timestamp
     if not header.timestamp_type:
         max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
-    return assemble_batch(header._replace(record_count=len(records), max_timestamp=max_timestamp), payload, level=level)
+    return assemble_batch(header.replace(record_count=len(records), max_timestamp=max_timestamp), payload, level=level)
 
 
 def rewrite_header(
@@ -167,7 +167,7 @@ def rewrite_header(
     max_timestamp: int | None = None,
 ) -> tuple[bytes, BatchHeader]:
     """A copy of the batch with these fields changed and, where the CRC covers them, a new CRC."""
-    changed = header._replace(
+    changed = header.replace(
         base_offset=header.base_offset if base_offset is None else base_offset,
         partition_leader_epoch=header.partition_leader_epoch
         if partition_leader_epoch is None
@@ -178,8 +178,8 @@ def rewrite_header(
     )
     out = bytearray(batch[: header.size_in_bytes])
     out[:HEADER_SIZE] = encode_header(changed)
-    if changed[5:] != header[5:]:
-        changed = changed._replace(crc=crc32c(memoryview(out)[ATTRIBUTES_POSITION:]))
+    if changed.covered_fields() != header.covered_fields():
+        changed = changed.replace(crc=crc32c(memoryview(out)[ATTRIBUTES_POSITION:]))
         out[:HEADER_SIZE] = encode_header(changed)
     return bytes(out), changed
 

@@ -97,33 +97,32 @@ def validate_produced(records: Buffer | None, rules: ProduceRules, *, now_ms: in
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
         raise _refuse_unreadable(records, produce_version)
     header = decode_header(records)
-    base_offset, length, _, _, crc, attributes, last_delta, base_ts, max_ts, producer_id, _, base_sequence, count = (
-        header
-    )
-    size = length + LOG_OVERHEAD
+    attributes, last_delta, count = header.attributes, header.last_offset_delta, header.record_count
+    size = header.batch_length + LOG_OVERHEAD
     if size != len(records):
         raise _refuse_size(records, size, produce_version)
     compression = attributes & COMPRESSION_MASK
     if compression >= _ZSTD:
         _check_compression(compression, produce_version)
     _check_size(size, rules)
-    if crc32c(view_of(records, ATTRIBUTES_POSITION, size)) != crc:
+    if crc32c(view_of(records, ATTRIBUTES_POSITION, size)) != header.crc:
         raise CorruptBatch("The checksum of the batch is wrong.")
-    if base_offset != 0:
-        raise RejectedBatch(f"The base offset of a produced batch must be 0, not {base_offset}.")
+    if header.base_offset != 0:
+        raise RejectedBatch(f"The base offset of a produced batch must be 0, not {header.base_offset}.")
     if count <= 0 or last_delta != count - 1:
         raise RejectedBatch(f"A batch of {count} records whose last offset delta is {last_delta}.")
     if attributes & (CONTROL_MASK | DELETE_HORIZON_MASK):
         raise RejectedBatch("Clients may not write control records or delete horizons.")
-    if producer_id >= 0:
-        if base_sequence < 0:
-            raise RejectedBatch(f"Sequence number {base_sequence} in a batch of producer {producer_id}.")
+    if header.producer_id >= 0:
+        if header.base_sequence < 0:
+            raise RejectedBatch(f"Sequence number {header.base_sequence} in a batch of producer {header.producer_id}.")
     elif attributes & TRANSACTIONAL_MASK:
         raise RejectedBatch("A transactional batch without a producer id.")
     if compression == 0 and count * RECORD_SIZE_MIN > size - HEADER_SIZE:
         raise RejectedBatch(f"{count} records do not fit into {size - HEADER_SIZE} bytes.")
     if attributes & TIMESTAMP_TYPE_MASK:
         raise BrokerError(ErrorCode.INVALID_TIMESTAMP, "Producers may not set the timestamp type to LogAppendTime.")
+    base_ts, max_ts = header.base_timestamp, header.max_timestamp
     latest_ms = now_ms + rules.timestamp_after_max_ms
     if (max_ts > latest_ms or base_ts > latest_ms) and not rules.log_append_time:
         raise BrokerError(ErrorCode.INVALID_TIMESTAMP, _describe_timestamp(max(max_ts, base_ts), rules, now_ms))
@@ -149,7 +148,7 @@ def prepare_produced(
         payload = _open(records, header, rules)
         if not rules.opens_records:
             _check_count(payload, header)
-        changed = header._replace(attributes=header.attributes & ~COMPRESSION_MASK | target)
+        changed = header.replace(attributes=header.attributes & ~COMPRESSION_MASK | target)
         records = assemble_batch(changed, payload, level=rules.compression_level)
         header = decode_header(records)
         _check_size(header.size_in_bytes, rules)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.buffers import view_of
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.quick_value import QuickValue
 from tidelog.records.batch import (
     CONTROL_MASK,
     LOG_OVERHEAD,
@@ -44,24 +45,27 @@ _PREFIX: Final = Struct(">qii")
 _pack_prefix: Final = _PREFIX.pack
 _PREFIX_SIZE: Final = _PREFIX.size
 _pwritev = os.pwritev
-_new_result: Final = tuple.__new__
-"""Half the cost of the named tuple's own constructor."""
 
 
-class AppendResult(NamedTuple):
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    """-1 unless the topic stamps records itself; of a duplicate, the largest timestamp of the batch in the log."""
-    duplicate: bool
-    """The batch was in the log already; the offsets are those of the first time."""
+class AppendResult(QuickValue):
+    __slots__ = ("base_offset", "duplicate", "last_offset", "log_append_time_ms")
+
+    def __init__(self, base_offset: int, last_offset: int, log_append_time_ms: int, duplicate: bool) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        """-1 unless the topic stamps records itself; of a duplicate, the largest timestamp of the batch in the log."""
+        self.duplicate = duplicate
+        """The batch was in the log already; the offsets are those of the first time."""
+
+    def fields(self) -> tuple[object, ...]:
+        return self.base_offset, self.last_offset, self.log_append_time_ms, self.duplicate
 
 
 def append_as_leader(log: Log, records: Buffer, header: BatchHeader, leader_epoch: int, now_ms: int) -> AppendResult:
     """Append one validated batch at the end of the log, under the given leader epoch."""
-    _, length, _, _, _, attributes, offset_delta, _, max_timestamp, producer_id, producer_epoch, base_sequence, _ = (
-        header
-    )
+    length, attributes, offset_delta = header.batch_length, header.attributes, header.last_offset_delta
+    max_timestamp, producer_id = header.max_timestamp, header.producer_id
     marker: EndTransactionMarker | None = None
     if producer_id >= 0:
         if attributes & CONTROL_MASK:
@@ -71,8 +75,8 @@ def append_as_leader(log: Log, records: Buffer, header: BatchHeader, leader_epoc
         else:
             duplicate = log.producer_state.check_batch(
                 producer_id,
-                producer_epoch,
-                base_sequence,
+                header.producer_epoch,
+                header.base_sequence,
                 offset_delta,
                 transactional=attributes & TRANSACTIONAL_MASK != 0,
             )
@@ -119,14 +123,14 @@ def append_as_leader(log: Log, records: Buffer, header: BatchHeader, leader_epoc
         elif not attributes & CONTROL_MASK:
             log.producer_state.record_batch(
                 producer_id,
-                producer_epoch,
-                base_sequence,
+                header.producer_epoch,
+                header.base_sequence,
                 base_offset,
                 last_offset,
                 max_timestamp,
                 transactional=attributes & TRANSACTIONAL_MASK != 0,
             )
-    return _new_result(AppendResult, (base_offset, last_offset, append_time_ms, False))
+    return AppendResult(base_offset, last_offset, append_time_ms, False)
 
 
 def _answer_duplicate(duplicate: AppendedBatch) -> AppendResult:

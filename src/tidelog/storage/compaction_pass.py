@@ -291,11 +291,11 @@ class _Pass:
         max_timestamp = header.max_timestamp
         if not header.timestamp_type:
             max_timestamp = header.base_timestamp + max(span.timestamp_delta for span in kept)
-        changed = header._replace(record_count=len(kept), max_timestamp=max_timestamp)
+        changed = header.replace(record_count=len(kept), max_timestamp=max_timestamp)
         if not sets_horizon:
             return assemble_batch(changed, b"".join([payload[span.start : span.end] for span in kept]))
         horizon_ms = self.plan.now_ms + self.plan.delete_retention_ms
-        changed = changed._replace(base_timestamp=horizon_ms, attributes=header.attributes | DELETE_HORIZON_MASK)
+        changed = changed.replace(base_timestamp=horizon_ms, attributes=header.attributes | DELETE_HORIZON_MASK)
         # Timestamps are relative to the field that now holds the horizon.
         return assemble_batch(changed, shift_timestamps(payload, kept, header.base_timestamp - horizon_ms))
 
@@ -315,9 +315,9 @@ class _Pass:
 def _empty_batch(header: BatchHeader, *, anonymous: bool = False) -> bytes:
     """Only the header: offsets and (unless anonymous) producer, epoch and sequence, and no records."""
     attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_MASK)
-    empty = header._replace(record_count=0, attributes=attributes, base_timestamp=NO_TIMESTAMP)
+    empty = header.replace(record_count=0, attributes=attributes, base_timestamp=NO_TIMESTAMP)
     if anonymous:
-        empty = empty._replace(
+        empty = empty.replace(
             attributes=attributes & TIMESTAMP_TYPE_MASK, producer_id=-1, producer_epoch=-1, base_sequence=-1
         )
     return assemble_batch(empty, b"")

@@ -93,6 +93,11 @@ class Clock:
         return self.now_s
 
 
+async def swept(listener: Listener) -> None:
+    """The listener has noticed whom it heard."""
+    await wait_until(lambda: not any(one.was_heard for one in listener._connections))
+
+
 def test_a_connection_that_is_silent_for_too_long_is_closed_unless_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "SWEEP_INTERVAL_S", 0.01)
     clock = Clock()
@@ -109,11 +114,13 @@ def test_a_connection_that_is_silent_for_too_long_is_closed_unless_it_waits(monk
             waiting_reader, waiting = await connect()
             waiting.write(frame(b"wait for me"))
             await wait_until(lambda: not all(one.is_idle for one in listener._connections))
+            await swept(listener)
             clock.now_s += 59
             late_reader, late = await connect()
             late.write(frame(b"just came"))
             assert await read_frame(late_reader) == b"just came"
             assert listener.connection_count == 3
+            await swept(listener)
             clock.now_s += 2
             assert await silent_reader.read() == b""
             await wait_until(lambda: listener.connection_count == 2)
@@ -136,6 +143,7 @@ def test_a_stalled_request_is_closed_when_memory_is_short(monkeypatch: pytest.Mo
             stalled_reader, stalled = await connect()
             stalled.write(frame(b"x" * 900)[:500])
             await wait_until(lambda: listener.budget.used_bytes == 500)
+            await swept(listener)
             clock.now_s += STALLED_FRAME_S + 1
             sweeps = asyncio.get_running_loop().time() + 0.1
             await wait_until(lambda: asyncio.get_running_loop().time() > sweeps)

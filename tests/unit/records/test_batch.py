@@ -29,7 +29,7 @@ BATCH = (
 
 
 def header_of(**fields: int) -> BatchHeader:
-    return decode_header(build_batch([NewRecord(b"k", b"v", 5)]))._replace(**fields)
+    return decode_header(build_batch([NewRecord(b"k", b"v", 5)])).replace(**fields)
 
 
 def test_decodes_every_field() -> None:

@@ -83,7 +83,7 @@ def test_shifted_timestamps() -> None:
     header = decode_header(batch)
     payload = load_payload(batch, header)
     spans = list(iterate_spans(payload, header.record_count))
-    moved = assemble_batch(header._replace(base_timestamp=10**12), shift_timestamps(payload, spans, 1000 - 10**12))
+    moved = assemble_batch(header.replace(base_timestamp=10**12), shift_timestamps(payload, spans, 1000 - 10**12))
     assert list(iterate_records(moved)) == expected(RECORDS, 0)
 
 
@@ -119,7 +119,7 @@ def test_lying_lengths_are_refused(payload: bytes) -> None:
 
 
 def test_a_record_count_that_is_too_large_is_refused() -> None:
-    batch = assemble_batch(decode_header(build_batch([NewRecord(b"k", b"v", 5)]))._replace(record_count=10**9), GOOD)
+    batch = assemble_batch(decode_header(build_batch([NewRecord(b"k", b"v", 5)])).replace(record_count=10**9), GOOD)
     with pytest.raises(BrokerError):
         list(iterate_records(batch))
 

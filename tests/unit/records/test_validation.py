@@ -28,9 +28,9 @@ def batch(count: int = 3, timestamp: int = NOW, **options: object) -> bytes:
 def with_header(data: bytes, **fields: int) -> bytes:
     """The batch with fields of its header changed and the checksum made right again."""
     out = bytearray(data)
-    header = decode_header(data)._replace(**fields)
+    header = decode_header(data).replace(**fields)
     out[:61] = encode_header(header)
-    out[:61] = encode_header(header._replace(crc=crc32c(out[21:])))
+    out[:61] = encode_header(header.replace(crc=crc32c(out[21:])))
     return bytes(out)
 
 
@@ -196,8 +196,8 @@ def test_opened_batches_must_hold_what_they_announce() -> None:
 
 
 def test_a_bomb_is_refused_when_it_is_opened() -> None:
-    header = decode_header(GOOD)._replace(attributes=4)
-    bomb = assemble_batch(header._replace(attributes=0), compress(4, bytes(10 << 20)))
+    header = decode_header(GOOD).replace(attributes=4)
+    bomb = assemble_batch(header.replace(attributes=0), compress(4, bytes(10 << 20)))
     rules = ProduceRules(compacted=True, decompressed_bytes_max=1 << 20)
     assert refused(with_header(bomb, attributes=4), rules) == ErrorCode.INVALID_RECORD
 

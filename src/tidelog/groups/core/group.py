@@ -337,7 +337,15 @@ class ClassicGroup:
             member = self.members.get(told.member_id) or self.arriving.get(told.member_id)
             agreed = (stored.protocol or "", told.subscription)
             if member is None or agreed not in member.protocols:
-                member = Member(*told[:6], (agreed,))
+                member = Member(
+                    told.member_id,
+                    told.instance_id,
+                    told.client_id,
+                    told.client_host,
+                    told.rebalance_timeout_ms,
+                    told.session_timeout_ms,
+                    (agreed,),
+                )
             member.rebalance_timeout_ms = told.rebalance_timeout_ms
             member.session_timeout_ms = told.session_timeout_ms
             member.assignment = told.assignment

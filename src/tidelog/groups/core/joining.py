@@ -167,7 +167,8 @@ def _replace_without_rebalance(
         # Before JoinGroup 9 the leader is told the old id as leader, so that it does not assign.
         reply = joined(group, new.member_id)
     decision: JoinDecision = Decision(reply)
-    decision.records.append(GroupMetadataRecord(group.group_id, stored._replace(leader=leader)))
+    stored.leader = leader
+    decision.records.append(GroupMetadataRecord(group.group_id, stored))
     group.arriving[new.member_id] = new
     rebalancer.keep_alive(group, new, now)
 

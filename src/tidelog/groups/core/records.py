@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from typing import Final, NamedTuple
+from typing import Final
 
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 
@@ -71,25 +71,66 @@ class OffsetCommitRecord(QuickValue):
         return self.group_id, self.topic, self.partition, self.committed
 
 
-class StoredMember(NamedTuple):
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    subscription: bytes
-    assignment: bytes
+class StoredMember(QuickValue):
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "member_id",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "subscription",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        subscription: bytes,
+        assignment: bytes,
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.subscription = subscription
+        self.assignment = assignment
+
+    def fields(self) -> tuple[object, ...]:
+        client = self.member_id, self.instance_id, self.client_id, self.client_host
+        return *client, self.rebalance_timeout_ms, self.session_timeout_ms, self.subscription, self.assignment
 
 
-class StoredGroup(NamedTuple):
-    protocol_type: str
-    generation: int
-    protocol: str | None
-    leader: str | None
-    state_timestamp_ms: int
-    """Wall clock when the group entered its state; -1 in records of old."""
-    members: Sequence[StoredMember]
+class StoredGroup(QuickValue):
+    __slots__ = ("generation", "leader", "members", "protocol", "protocol_type", "state_timestamp_ms")
+
+    def __init__(
+        self,
+        protocol_type: str,
+        generation: int,
+        protocol: str | None,
+        leader: str | None,
+        state_timestamp_ms: int,
+        members: Sequence[StoredMember],
+    ) -> None:
+        self.protocol_type = protocol_type
+        self.generation = generation
+        self.protocol = protocol
+        self.leader = leader
+        self.state_timestamp_ms = state_timestamp_ms
+        """Wall clock when the group entered its state; -1 in records of old."""
+        self.members = members
+
+    def fields(self) -> tuple[object, ...]:
+        agreed = self.protocol_type, self.generation, self.protocol, self.leader
+        return *agreed, self.state_timestamp_ms, tuple(self.members)
 
 
 class GroupMetadataRecord(QuickValue):
@@ -257,17 +298,16 @@ def _encode_group_value(stored: StoredGroup) -> bytes:
     write_i64_be(out, stored.state_timestamp_ms)
     write_i32_be(out, len(stored.members))
     for member in stored.members:
-        (member_id, instance_id, client_id, client_host, rebalance_ms, session_ms, subscription, assignment) = member
-        write_classic_string(out, member_id)
-        write_classic_string(out, instance_id)
-        write_classic_string(out, client_id)
-        write_classic_string(out, client_host)
-        write_i32_be(out, rebalance_ms)
-        write_i32_be(out, session_ms)
-        write_i32_be(out, len(subscription))
-        out.write(subscription)
-        write_i32_be(out, len(assignment))
-        out.write(assignment)
+        write_classic_string(out, member.member_id)
+        write_classic_string(out, member.instance_id)
+        write_classic_string(out, member.client_id)
+        write_classic_string(out, member.client_host)
+        write_i32_be(out, member.rebalance_timeout_ms)
+        write_i32_be(out, member.session_timeout_ms)
+        write_i32_be(out, len(member.subscription))
+        out.write(member.subscription)
+        write_i32_be(out, len(member.assignment))
+        out.write(member.assignment)
     return out.getvalue()
 
 

@@ -74,6 +74,24 @@ class Command:
         assert process.wait(timeout=COMMAND_SECONDS_MAX) == 0, shown
         return shown.decode()
 
+    def answering(self, answer: bytes, *arguments: str) -> Done:
+        """Runs the command with standard input on a terminal, where this is typed."""
+        ours, theirs = pty.openpty()
+        try:
+            process = subprocess.Popen(
+                [*TIDELOG, *arguments],
+                stdin=theirs,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self.environment,
+            )
+            os.write(ours, answer)
+            out, errors = process.communicate(timeout=COMMAND_SECONDS_MAX)
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        return Done(process.returncode, out.decode(), errors.decode())
+
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Starts the command and returns at once; its output is read from pipes."""
         return subprocess.Popen(

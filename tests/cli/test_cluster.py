@@ -120,10 +120,23 @@ def test_a_node_joins_is_filled_drained_and_removed(cluster: Cluster, command: C
         assert number not in holders(cluster)
         assert "there is no node 99" in command("cluster", "undrain", "99", fails=True).err
         assert "there is no node 99" in command("cluster", "remove", "99", fails=True).err
-        command("cluster", "remove", str(number))
+        refused = command.answering(b"n\n", "cluster", "remove", str(number))
+        assert f"node {number} is still running, and ends when it is removed; remove it? [y/N]" in refused.err
+        assert refused.code == 1
+        assert (number, "alive, drained") in node_states(command)
+        # Nobody can be asked here: a script means it, and is told.
+        assert "it was still running" in command("cluster", "remove", str(number)).out
         until(lambda: guest.node.given_up is not None, "the removed node noticing")
         assert guest.node.given_up == f"node {number} was removed from the cluster"
         until(lambda: all(number not in b.node.metadata.brokers for b in cluster.brokers), "the node forgotten")
+
+
+def test_a_node_that_has_ended_is_removed_without_a_question(cluster: Cluster, command: Command) -> None:
+    with Broker({"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}) as guest:
+        number = guest.node.config.node_id
+    until(lambda: (number, "fenced") in node_states(command), "the guest known to have ended")
+    done = command.answering(b"n\n", "cluster", "remove", str(number))
+    assert done == (0, f"node {number} is removed\n", "")
 
 
 # -- clusters the command runs -----------------------------------------------------------------------------------------

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.cli.command import TIDELOG, Command
+from tests.cli.command import Command
 
 
 def find(topics: list[dict[str, Any]], name: str) -> dict[str, Any]:
@@ -105,22 +102,9 @@ def test_on_a_terminal_deletion_is_asked_for(
 ) -> None:
     name = new_name()
     tidelog("topics", "create", name)
-    ours, theirs = pty.openpty()
-    try:
-        process = subprocess.Popen(
-            [*TIDELOG, "topics", "delete", name],
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=tidelog.environment,
-        )
-        os.write(ours, answer)
-        _, errors = process.communicate(timeout=30)
-    finally:
-        os.close(ours)
-        os.close(theirs)
-    assert f"delete {name} with all records? [y/N]".encode() in errors
-    assert (process.returncode == 0) is deleted
+    done = tidelog.answering(answer, "topics", "delete", name)
+    assert f"delete {name} with all records? [y/N]" in done.err
+    assert (done.code == 0) is deleted
     present = name in [topic["name"] for topic in tidelog("topics", "list", "--json").json]
     assert present is not deleted
     if present:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from benchmarks.broker_process import free_ports
 from tests.faults.cluster.conftest import SETTINGS
 from tests.faults.cluster.load import create_topic, is_whole, wait_for
 from tests.pipelines.driver import Pipeline, start
 from tests.pipelines.inputs import check, fill
+from tests.servers.local_cluster import run_local_cluster
 
 from tidelog.cli.local_cluster import LocalCluster
 from tidelog.model.ids import TopicPartition
@@ -32,16 +32,8 @@ FINISH_TIMEOUT_S = 300.0
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    arguments = ["--log-level", "error"]
-    for name, value in SETTINGS.items():
-        arguments += ["-o", f"{name}={value}"]
-    port = free_ports(3)[0]
-    running = LocalCluster(nodes=3, data=tmp_path / "cluster", host="127.0.0.1", port=port, arguments=arguments)
-    running.start()
-    try:
+    with run_local_cluster(tmp_path / "cluster", SETTINGS, log_level="error") as running:
         yield running
-    finally:
-        running.stop()
 
 
 class Restarted:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidelog.cli.clients import add_connection_arguments
 from tidelog.cli.cluster_state import ClusterState, read_state
+from tidelog.cli.confirming import confirm
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, format_bytes, note, print_fields, print_json, print_table
 from tidelog.cli.reassign import carry_out, describe_plan
@@ -58,6 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     remove = verbs.add_parser("remove", help="forget a node that will not come back")
     remove.add_argument("node", type=int, metavar="NODE")
     remove.add_argument("--force", action="store_true", help="even if it holds replicas; they are given up")
+    remove.add_argument("-y", "--yes", action="store_true", help="do not ask, even if it is still running")
     _finish(remove, run_remove)
 
     rebalance = verbs.add_parser("rebalance", help="spread replicas and leaders evenly over the nodes")
@@ -297,16 +299,24 @@ def run_remove(args: argparse.Namespace) -> int:
                 f"node {args.node} holds {held} replicas; `tidelog cluster drain {args.node}` moves them, --force "
                 "gives them up"
             )
+        is_running = state.is_alive(args.node)
+        if is_running and not args.yes and not confirm(_removal_question(args.node, held)):
+            raise CommandError("nothing removed")
         answer = connection.call(UnregisterBrokerRequest(broker_id=args.node), 0)
     if answer.error_code:
         raise CommandError(
             f"cannot remove node {args.node}: {answer.error_message or ErrorCode(answer.error_code).name}"
         )
     if args.json:
-        print_json({"removed": args.node})
+        print_json({"removed": args.node, "was_running": is_running})
     else:
-        print(f"node {args.node} is removed")
+        print(f"node {args.node} is removed" + (", which ends it: it was still running" if is_running else ""))
     return 0
+
+
+def _removal_question(node_id: int, held: int) -> str:
+    replicas = f" and give up its {held} replicas" if held else ""
+    return f"node {node_id} is still running, and ends when it is removed; remove it{replicas}?"
 
 
 def _require_node(state: ClusterState, node_id: int) -> None:

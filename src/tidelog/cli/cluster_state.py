@@ -58,15 +58,18 @@ class ClusterState:
     def placement(self) -> dict[TopicPartition, tuple[int, ...]]:
         return {partition: place.replicas for partition, place in self.partitions.items()}
 
+    def is_alive(self, node_id: int) -> bool:
+        return node_id in self.brokers and not self.brokers[node_id].is_fenced
+
     def live_racks(self) -> dict[int, str | None]:
-        return {node_id: broker.rack for node_id, broker in self.brokers.items() if not broker.is_fenced}
+        return {node_id: broker.rack for node_id, broker in self.brokers.items() if self.is_alive(node_id)}
 
     def open_racks(self) -> dict[int, str | None]:
         """Of the nodes that may take replicas."""
         return {node_id: rack for node_id, rack in self.live_racks().items() if node_id not in self.drained}
 
     def _state_of(self, node_id: int) -> str:
-        state = "fenced" if self.brokers[node_id].is_fenced else "alive"
+        state = "alive" if self.is_alive(node_id) else "fenced"
         return f"{state}, drained" if node_id in self.drained else state
 
     def nodes(self) -> list[dict[str, Any]]:

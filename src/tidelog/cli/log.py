@@ -14,6 +14,7 @@ from tidelog.cli.output import Progress, format_bytes, format_count, note, print
 from tidelog.cli.record_format import put_content
 
 if TYPE_CHECKING:
+    from tidelog.cli.internal_records import DecodedRecord, Decoder
     from tidelog.records.batch import BatchHeader
     from tidelog.records.record import Record
     from tidelog.storage.inspect import LogReport
@@ -27,9 +28,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     dump = verbs.add_parser("dump", help="show the batches of a segment, or the entries of an index")
     dump.add_argument(
-        "path", metavar="PATH", help="a .log, .index, .timeindex, .txnindex or .snapshot file, or a partition"
+        "path",
+        metavar="PATH",
+        help="a .log, .index, .timeindex, .txnindex, .snapshot or .checkpoint file, or a partition",
     )
-    dump.add_argument("--records", action="store_true", help="open the batches and show every record")
+    dump.add_argument(
+        "--records",
+        action="store_true",
+        help="open the batches and show every record; those of internal topics by their fields",
+    )
     dump.add_argument("--json", action="store_true", help="one JSON document per line")
     dump.set_defaults(run=run_dump)
 
@@ -108,9 +115,13 @@ def run_dump(args: argparse.Namespace) -> int:
 
 
 def _dump_file(path: str, args: argparse.Namespace) -> int:
+    from tidelog.raft.snapshot_file import parse_snapshot_name
     from tidelog.storage.files import offset_of_name
 
     name = os.path.basename(path)
+    if parse_snapshot_name(name) is not None:
+        # Of the metadata. It is named by where it ends; its own batches count from 0.
+        return _dump_batches(path, 0, args)
     base_offset = offset_of_name(name)
     if base_offset is None:
         raise CommandError(f"{path} is not named by an offset, as files of a log are")
@@ -154,10 +165,12 @@ def _index_entries(path: str, base_offset: int, kind: str) -> Iterator[dict[str,
 
 
 def _dump_batches(path: str, base_offset: int, args: argparse.Namespace) -> int:
+    from tidelog.cli.internal_records import decoder_of
     from tidelog.records.batch import verify_crc
     from tidelog.storage.scan import SegmentScan
 
     scan = SegmentScan(path, base_offset)
+    decode = decoder_of(path)
     code = 0
     for position, header in scan:
         batch = scan.batch(position, header)
@@ -167,12 +180,12 @@ def _dump_batches(path: str, base_offset: int, args: argparse.Namespace) -> int:
             code = EXIT_FAILURE
         if args.json:
             if args.records:
-                document["records"] = list(_describe_records(batch, _put_for_programs))
+                document["records"] = list(_describe_records(batch, decode, _put_for_programs))
             print(json.dumps(document, ensure_ascii=False))
             continue
         print(_as_fields(document))
         if args.records:
-            for record in _describe_records(batch, _put_for_people):
+            for record in _describe_records(batch, decode, _put_for_people):
                 print("  " + _as_fields(record))
     if scan.problem is not None:
         note(f"{path}: position {scan.valid_bytes}: {scan.problem}")
@@ -212,30 +225,40 @@ def _describe_batch(position: int, header: BatchHeader, is_valid: bool) -> dict[
     return document
 
 
-def _describe_records(batch: memoryview, put: Callable[[dict[str, Any], Record], None]) -> Iterator[dict[str, Any]]:
+def _describe_records(
+    batch: memoryview, decode: Decoder | None, put: Callable[[dict[str, Any], Record, DecodedRecord | None], None]
+) -> Iterator[dict[str, Any]]:
+    from tidelog.cli.internal_records import decode_control_record
     from tidelog.model.errors import BrokerError
+    from tidelog.raft.entries import LEARNERS_CONTROL_TYPE
     from tidelog.records.batch import decode_header
     from tidelog.records.control import ControlType, decode_control_type
     from tidelog.records.record import iterate_records
 
     is_control = decode_header(batch).is_control
     names: dict[int, str] = {member: member.name.lower() for member in ControlType}
+    names[LEARNERS_CONTROL_TYPE] = "learners"
     try:
         for record in iterate_records(batch):
             document: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
             if is_control:
                 kind = decode_control_type(record.key)
                 document["control"] = names.get(kind, kind)
-            put(document, record)
+                put(document, record, decode_control_record(record))
+            else:
+                put(document, record, None if decode is None else decode(record))
             yield document
     except BrokerError as error:
         yield {"error": error.message}
 
 
-def _put_for_programs(document: dict[str, Any], record: Record) -> None:
-    """As `tidelog consume --json` does."""
-    put_content(document, "key", record.key)
-    put_content(document, "value", record.value)
+def _put_for_programs(document: dict[str, Any], record: Record, decoded: DecodedRecord | None) -> None:
+    """As `tidelog consume --json` does, but for what is decoded."""
+    if decoded is not None:
+        document.update(decoded.document())
+    else:
+        put_content(document, "key", record.key)
+        put_content(document, "value", record.value)
     if record.headers:
         document["headers"] = []
         for name, value in record.headers:
@@ -243,9 +266,16 @@ def _put_for_programs(document: dict[str, Any], record: Record) -> None:
             put_content(document["headers"][-1], "value", value)
 
 
-def _put_for_people(document: dict[str, Any], record: Record) -> None:
-    document["key"] = _as_text(record.key)
-    document["value"] = _as_text(record.value)
+def _put_for_people(document: dict[str, Any], record: Record, decoded: DecodedRecord | None) -> None:
+    if decoded is not None:
+        for name, content in decoded.document().items():
+            if isinstance(content, dict):
+                document.update({f"{name}.{field}": value for field, value in content.items()})
+            elif content is not None or name == "value":
+                document[name] = content
+    else:
+        document["key"] = _as_text(record.key)
+        document["value"] = _as_text(record.value)
     if record.headers:
         document["headers"] = {name: _as_text(value) for name, value in record.headers}
 
@@ -271,7 +301,11 @@ def _shown(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, (str, dict)) and " " in str(value) else str(value)
+    text = str(value)
+    if isinstance(value, dict | list) or " " in text or not text.isprintable():
+        text = json.dumps(value, ensure_ascii=False)
+        # Names of groups and members are what clients chose, and must not steer the terminal either.
+        text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
     return (
         text if len(text) <= VALUE_CHARACTERS_SHOWN else f"{text[:VALUE_CHARACTERS_SHOWN]}... ({len(text)} characters)"
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import free_ports
+from tests.servers.local_cluster import run_local_cluster
 
 from tidelog.cli.local_cluster import LocalCluster
 
@@ -26,16 +26,8 @@ def cluster_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def running_cluster(cluster_data: Path) -> Iterator[LocalCluster]:
-    arguments = ["--log-level", "warning"]
-    for name, value in SETTINGS.items():
-        arguments += ["-o", f"{name}={value}"]
-    port = free_ports(3)[0]
-    running = LocalCluster(nodes=3, data=cluster_data, host="127.0.0.1", port=port, arguments=arguments)
-    running.start()
-    try:
+    with run_local_cluster(cluster_data, SETTINGS) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture

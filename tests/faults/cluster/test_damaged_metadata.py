@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import free_ports, wait_until
+from benchmarks.broker_process import wait_until
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.cluster.load import DEADLINE_S, create_topic, is_whole, wait_for
+from tests.servers.local_cluster import run_local_cluster
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -21,14 +22,9 @@ TORN_BYTES = 90
 
 @pytest.fixture
 def snapshotting(tmp_path: Path) -> Iterator[LocalCluster]:
-    arguments = ["--log-level", "warning", "-o", "metadata.log.max.record.bytes.between.snapshots=2000"]
-    port = free_ports(3)[0]
-    cluster = LocalCluster(nodes=3, data=tmp_path, host="127.0.0.1", port=port, arguments=arguments)
-    cluster.start()
-    try:
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
+    with run_local_cluster(tmp_path, settings) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 def metadata_of(data: Path, node_id: int) -> Path:

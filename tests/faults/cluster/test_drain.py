@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import free_ports
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from tests.faults.cluster.load import DEADLINE_S, wait_for, without
+from tests.servers.local_cluster import run_local_cluster
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -28,15 +28,9 @@ NODES, DRAINED = 4, 4
 
 @pytest.fixture
 def four(tmp_path: Path) -> Iterator[LocalCluster]:
-    arguments = ["--log-level", "error", "-o", "default.replication.factor=3", "-o", "offsets.topic.num.partitions=3"]
-    arguments += ["-o", "num.partitions=8"]
-    port = free_ports(NODES)[0]
-    cluster = LocalCluster(nodes=NODES, data=tmp_path, host="127.0.0.1", port=port, arguments=arguments)
-    cluster.start()
-    try:
+    settings = {"default.replication.factor": "3", "offsets.topic.num.partitions": "3", "num.partitions": "8"}
+    with run_local_cluster(tmp_path, settings, nodes=NODES, log_level="error") as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 def tidelog(cluster: LocalCluster, *arguments: str) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import free_ports
 from tests.faults.cluster.conftest import SETTINGS
 from tests.faults.cluster.load import Load, cluster_state, create_topic, wait_for
+from tests.servers.local_cluster import run_local_cluster
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -26,18 +26,9 @@ def is_whole(state: ClusterState) -> bool:
 
 @pytest.fixture
 def five(tmp_path: Path) -> Iterator[LocalCluster]:
-    arguments = ["--log-level", "error", "-o", "tidelog.quorum.voters.max=5"]
-    for name, value in SETTINGS.items():
-        arguments += ["-o", f"{name}={value}"]
-    port = free_ports(NODES)[0]
-    cluster = LocalCluster(
-        nodes=NODES, data=tmp_path, host="127.0.0.1", port=port, arguments=arguments, voters_max=NODES
-    )
-    cluster.start()
-    try:
+    settings = SETTINGS | {"tidelog.quorum.voters.max": str(NODES)}
+    with run_local_cluster(tmp_path, settings, nodes=NODES, voters_max=NODES, log_level="error") as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 def test_two_of_five_die_at_once(five: LocalCluster) -> None:

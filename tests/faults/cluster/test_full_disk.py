@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import free_ports
 from tests.faults.cluster.conftest import SETTINGS
 from tests.faults.cluster.load import Load, create_topic, is_whole, spread_leaders, wait_for
 from tests.faults.cluster.promise import Promise
 from tests.faults.cluster.test_failover import led_by
+from tests.servers.local_cluster import run_local_cluster
 
 from tidelog.cli.local_cluster import LocalCluster
 
@@ -40,16 +40,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def cluster(small_disk: Path) -> Iterator[LocalCluster]:
-    arguments = ["--log-level", "warning"]
-    for name, value in SETTINGS.items():
-        arguments += ["-o", f"{name}={value}"]
-    port = free_ports(3)[0]
-    running = LocalCluster(nodes=3, data=small_disk.parent, host="127.0.0.1", port=port, arguments=arguments)
-    running.start()
-    try:
+    with run_local_cluster(small_disk.parent, SETTINGS) as running:
         yield running
-    finally:
-        running.stop()
 
 
 def fill(path: Path) -> None:

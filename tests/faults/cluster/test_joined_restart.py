@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.cluster.conftest import SETTINGS
 from tests.faults.cluster.group_offsets import commit_offsets, committed_offsets
 from tests.faults.cluster.load import DEADLINE_S, PARTITIONS, Load, create_topic, is_whole, wait_for, without
+from tests.servers.local_cluster import run_local_cluster
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.errors import CommandError
@@ -31,15 +32,8 @@ ALONE_SECONDS = 1.5
 @pytest.fixture
 def joined(tmp_path: Path) -> Iterator[LocalCluster]:
     """One node founds the cluster, the others join it."""
-    arguments = ["--log-level", "warning"]
-    for name, value in (SETTINGS | QUICK).items():
-        arguments += ["-o", f"{name}={value}"]
-    cluster = LocalCluster(nodes=3, data=tmp_path, host="127.0.0.1", port=0, arguments=arguments, voters_max=1)
-    cluster.start()
-    try:
+    with run_local_cluster(tmp_path, SETTINGS | QUICK, voters_max=1) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 def all_vote(state: ClusterState) -> bool:

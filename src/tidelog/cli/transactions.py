@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from tidelog.cli.clients import add_connection_arguments
 from tidelog.cli.confirming import confirm
@@ -19,15 +20,18 @@ from tidelog.cli.wire import BrokerConnection, connect_broker
 from tidelog.model.errors import ErrorCode
 from tidelog.transactions.core.state import TransactionState
 
+R = TypeVar("R")
 TRANSACTION_KEY = 1
 ABORT_SECONDS_MAX = 30
 COORDINATOR_SECONDS_MAX = 10
 BUSY_SECONDS = 0.1
-COORDINATOR_MOVES = (
+NOT_YET = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
+"""The coordinator moves, or ends the last transaction of the id: it is asked again."""
 FENCE_TIMEOUT_MS = 60_000
 STATES = tuple(state.value for state in TransactionState if state is not TransactionState.DEAD)
 """Of the ids that are listed: one that is dead is not."""
@@ -74,19 +78,15 @@ def _brokers(connection: BrokerConnection) -> dict[int, tuple[str, int]]:
     return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
 
 
-def _describe_at_coordinator(
-    connection: BrokerConnection, transactional_id: str
-) -> tuple[BrokerConnection, dict[str, Any]]:
-    """The coordinator of an id, for the caller to close, and what it says; one that takes over is waited for."""
-    deadline_s = time.monotonic() + COORDINATOR_SECONDS_MAX
+def _at_coordinator(
+    connection: BrokerConnection, transactional_id: str, ask: Callable[[BrokerConnection, str], R], seconds_max: float
+) -> R:
+    """What the coordinator of an id says; one that is busy, or takes over, is asked again."""
+    deadline_s = time.monotonic() + seconds_max
     while True:
         try:
-            coordinator = _coordinator(connection, transactional_id)
-            try:
-                return coordinator, _describe(coordinator, transactional_id)
-            except BaseException:
-                coordinator.close()
-                raise
+            with _coordinator(connection, transactional_id) as coordinator:
+                return ask(coordinator, transactional_id)
         except _NotYetError as error:
             if time.monotonic() > deadline_s:
                 raise CommandError(str(error)) from None
@@ -103,13 +103,13 @@ def _coordinator(connection: BrokerConnection, transactional_id: str) -> BrokerC
 
 
 class _NotYetError(CommandError):
-    """The coordinator is being found, or takes over."""
+    """The coordinator is being found, takes over, or is busy with the id."""
 
 
 def _check(code: int, subject: str) -> None:
     if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise CommandError(f"{subject}: there is no such transactional id; `tidelog transactions list` names all")
-    if code in COORDINATOR_MOVES:
+    if code in NOT_YET:
         raise _NotYetError(f"{subject}: {ErrorCode(code).name}")
     if code != ErrorCode.NONE:
         raise CommandError(f"{subject}: {ErrorCode(code).name}")
@@ -173,12 +173,11 @@ def _state_name(text: str) -> str:
 
 
 def run_describe(args: argparse.Namespace) -> int:
-    described = []
     with connect_broker(args) as first:
-        for transactional_id in dict.fromkeys(args.ids):
-            coordinator, found = _describe_at_coordinator(first, transactional_id)
-            coordinator.close()
-            described.append(found)
+        described = [
+            _at_coordinator(first, transactional_id, _describe, COORDINATOR_SECONDS_MAX)
+            for transactional_id in dict.fromkeys(args.ids)
+        ]
     if args.json:
         print_json(described)
         return 0
@@ -232,11 +231,10 @@ def run_abort(args: argparse.Namespace) -> int:
     if hanging != (None, None, None):
         raise UsageError("either a transactional id, or --topic, --partition and --start-offset")
     with connect_broker(args) as first:
-        coordinator, before = _describe_at_coordinator(first, args.id)
-    with coordinator:
+        before = _at_coordinator(first, args.id, _describe, COORDINATOR_SECONDS_MAX)
         if not args.yes and not confirm(f"abort {args.id} ({before['state'].lower()}) and shut its producer out?"):
             raise CommandError("nothing aborted")
-        epoch = _fence(coordinator, args.id)
+        epoch = _at_coordinator(first, args.id, _fence, ABORT_SECONDS_MAX)
     if args.json:
         print_json({"id": args.id, "was": before["state"], "producer_epoch": epoch})
     else:
@@ -251,16 +249,11 @@ def _outcome(before: dict[str, Any]) -> str:
 
 
 def _fence(coordinator: BrokerConnection, transactional_id: str) -> int:
-    """Becomes the newest producer of the id: whatever was open is aborted. Waits until that is done."""
+    """Becomes the newest producer of the id: whatever was open is aborted. To be asked again until that is done."""
     from tidelog.protocol.generated.init_producer_id import InitProducerIdRequest
 
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=FENCE_TIMEOUT_MS)
-    deadline_s = time.monotonic() + ABORT_SECONDS_MAX
-    while True:
-        answer = coordinator.call(request, 4)
-        if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS or time.monotonic() > deadline_s:
-            break
-        time.sleep(BUSY_SECONDS)
+    answer = coordinator.call(request, 4)
     _check(answer.error_code, f"cannot abort {transactional_id}")
     return int(answer.producer_epoch)
 

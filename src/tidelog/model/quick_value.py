@@ -17,6 +17,8 @@ class QuickValue:
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
         return isinstance(other, QuickValue) and type(other) is type(self) and self.fields() == other.fields()
 
     def __hash__(self) -> int:

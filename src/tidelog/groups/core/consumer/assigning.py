@@ -117,10 +117,9 @@ def refresh_target(draft: Draft, image: MetadataImage, settings: GroupSettings, 
         key = (subscription.topics, subscription.pattern)
         if key not in topic_ids:
             topic_ids[key] = tuple(subscribed_ids(group, subscription, image))
-            counts.update((topic_id, 0) for topic_id in topic_ids[key])
+            for topic_id in topic_ids[key]:
+                counts[topic_id] = len(image.topics_by_id[topic_id].partitions)
         members[member_id] = AssignedMember(topic_ids[key], subscription.instance_id)
-    for topic_id in counts:
-        counts[topic_id] = len(image.topics_by_id[topic_id].partitions)
     assignor = ASSIGNORS[group.preferred_assignor(settings.consumer_assignors[0])]
     for member_id, partitions in assignor(members, counts, group.targets).items():
         if group.targets.get(member_id) != partitions:

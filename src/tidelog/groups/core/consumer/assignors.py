@@ -7,15 +7,17 @@ arguments, so the same group gets the same assignment on whatever node it is dec
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
 
 from tidelog.groups.core.consumer.records import Partitions
 
 
-class AssignedMember(NamedTuple):
-    topics: Collection[bytes]
-    """Ids of the topics it reads; all of them exist."""
-    instance_id: str | None = None
+class AssignedMember:
+    __slots__ = ("instance_id", "topics")
+
+    def __init__(self, topics: Collection[bytes], instance_id: str | None = None) -> None:
+        self.topics = topics
+        """Ids of the topics it reads; all of them exist."""
+        self.instance_id = instance_id
 
 
 Members = Mapping[str, AssignedMember]

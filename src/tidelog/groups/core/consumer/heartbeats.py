@@ -37,6 +37,7 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.limits import PATTERNS_PER_GROUP_MAX
 
+NOTHING_SAID: Final = Subscription()
 HEARTBEAT_INTERVAL_MS_MIN: Final = 50
 """What a member that waits for an assignment is told at least."""
 
@@ -189,7 +190,7 @@ def _updated(group: ConsumerGroup, member_id: str, request: ConsumerHeartbeat) -
     known = group.members.get(member_id)
     if known is not None and known.classic is None and _says_nothing_new(known, request):
         return known
-    known = known or Subscription()
+    known = known or NOTHING_SAID
     return Subscription(
         known.instance_id if request.instance_id is None else request.instance_id,
         known.rack_id if request.rack_id is None else request.rack_id,

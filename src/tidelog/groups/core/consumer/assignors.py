@@ -6,7 +6,7 @@ arguments, so the same group gets the same assignment on whatever node it is dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from tidelog.groups.core.consumer.records import Partitions
 
@@ -20,13 +20,13 @@ class AssignedMember:
         self.instance_id = instance_id
 
 
-Members = Mapping[str, AssignedMember]
+Members = dict[str, AssignedMember]
 Assignment = dict[str, Partitions]
-Assign = Callable[[Members, Mapping[bytes, int], Mapping[str, Partitions]], Assignment]
+Assign = Callable[[Members, dict[bytes, int], dict[str, Partitions]], Assignment]
 """(members, partitions of each topic by its id, what each member had) to what each member gets."""
 
 
-def assign_range(members: Members, counts: Mapping[bytes, int], _previous: Mapping[str, Partitions]) -> Assignment:
+def assign_range(members: Members, counts: dict[bytes, int], _previous: dict[str, Partitions]) -> Assignment:
     """Each topic in contiguous ranges over its subscribers, who stand in the same order for every topic.
 
     Topics with the same subscribers and as many partitions are therefore co-partitioned: whoever reads partition 3 of
@@ -56,7 +56,7 @@ def assign_range(members: Members, counts: Mapping[bytes, int], _previous: Mappi
 _Held = dict[str, list[tuple[bytes, int]]]
 
 
-def assign_uniform(members: Members, counts: Mapping[bytes, int], previous: Mapping[str, Partitions]) -> Assignment:
+def assign_uniform(members: Members, counts: dict[bytes, int], previous: dict[str, Partitions]) -> Assignment:
     """As many partitions for everybody as possible, and of those as many as possible that a member had before."""
     if not members:
         return {}
@@ -79,7 +79,7 @@ def _by_topic(partitions: list[tuple[bytes, int]]) -> Partitions:
     return {topic_id: tuple(sorted(by_topic[topic_id])) for topic_id in sorted(by_topic)}
 
 
-def _balance_alike(members: Members, counts: Mapping[bytes, int], previous: Mapping[str, Partitions]) -> _Held:
+def _balance_alike(members: Members, counts: dict[bytes, int], previous: dict[str, Partitions]) -> _Held:
     """Everybody reads the same topics: all get the same number, or one more."""
     base, extra = divmod(sum(counts.values()), len(members))
     held: _Held = {}
@@ -110,7 +110,7 @@ def _balance_alike(members: Members, counts: Mapping[bytes, int], previous: Mapp
 
 
 def _still_there(
-    had: Partitions, counts: Mapping[bytes, int], taken: Collection[tuple[bytes, int]]
+    had: Partitions, counts: dict[bytes, int], taken: Collection[tuple[bytes, int]]
 ) -> list[tuple[bytes, int]]:
     return [
         (topic_id, partition)
@@ -121,7 +121,7 @@ def _still_there(
     ]
 
 
-def _balance_different(members: Members, counts: Mapping[bytes, int], previous: Mapping[str, Partitions]) -> _Held:
+def _balance_different(members: Members, counts: dict[bytes, int], previous: dict[str, Partitions]) -> _Held:
     """Subscriptions differ: what is free goes to whoever has least, then single partitions move while that helps.
 
     Every move makes the sum of the squares of the loads smaller, so it ends; no topic then has two subscribers of

@@ -6,12 +6,10 @@ and gets whatever nobody else owns. A partition therefore never has two owners, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-
 from tidelog.groups.core.consumer.records import CurrentAssignment, OwnedPartitions, Partitions
 from tidelog.groups.core.consumer.state import NEXT, STABLE, UNREVOKED_PARTITIONS
 
-Owners = Mapping[tuple[bytes, int], str]
+Owners = dict[tuple[bytes, int], str]
 
 
 def reconcile(
@@ -20,7 +18,7 @@ def reconcile(
     target: Partitions,
     target_epoch: int,
     *,
-    subscribed: Collection[bytes],
+    subscribed: set[bytes],
     owners: Owners,
     reported: Partitions | None,
 ) -> CurrentAssignment:
@@ -40,12 +38,12 @@ def _step(
     current: CurrentAssignment,
     target: Partitions,
     target_epoch: int,
-    subscribed: Collection[bytes],
+    subscribed: set[bytes],
     owners: Owners,
     reported: Partitions | None,
 ) -> CurrentAssignment:
-    owned: dict[bytes, Mapping[int, int]] = {}
-    revoking: dict[bytes, Mapping[int, int]] = {}
+    owned: dict[bytes, dict[int, int]] = {}
+    revoking: dict[bytes, dict[int, int]] = {}
     for topic_id, partitions in current.owned.items():
         wanted = target.get(topic_id, ()) if topic_id in subscribed else ()
         kept = {partition: epoch for partition, epoch in partitions.items() if partition in wanted}
@@ -75,7 +73,7 @@ def _step(
 
 
 def _give_up_unsubscribed(
-    current: CurrentAssignment, subscribed: Collection[bytes], reported: Partitions | None
+    current: CurrentAssignment, subscribed: set[bytes], reported: Partitions | None
 ) -> CurrentAssignment:
     """A member may change its mind about topics while it is giving up others, or before there is a new target."""
     dropped = [topic_id for topic_id in current.owned if topic_id not in subscribed]

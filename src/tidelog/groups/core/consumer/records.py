@@ -6,17 +6,16 @@ a tombstone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from tidelog.groups.core.consumer.state import STABLE, MemberState
 from tidelog.groups.core.messages import Protocols
 from tidelog.model.quick_value import QuickValue
 
-Partitions = Mapping[bytes, tuple[int, ...]]
+Partitions = dict[bytes, tuple[int, ...]]
 """Topic id to partitions, ascending; no topic without any."""
 
-OwnedPartitions = Mapping[bytes, Mapping[int, int]]
+OwnedPartitions = dict[bytes, dict[int, int]]
 """Topic id to partition to the epoch at which the member got it; no topic without any."""
 NOTHING_OWNED: Final[OwnedPartitions] = {}
 

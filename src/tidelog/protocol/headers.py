@@ -56,16 +56,13 @@ def decode_behind_version(frame: Buffer, pos: int, flexible: bool) -> tuple[int,
         n: int
         if isinstance(frame, bytes):
             correlation_id, n = read_i32_be(frame, pos), read_i16_be(frame, pos + 4)
-            pos += 6
-            if n >= 0:
-                client_id = frame[pos : pos + n].decode("utf-8")
-                pos += n
         else:
             correlation_id, n = _unpack_behind_version(frame, pos)
-            pos += 6
-            if n >= 0:
-                client_id = str(frame[pos : pos + n], "utf-8")
-                pos += n
+        pos += 6
+        if n >= 0:
+            end = pos + n
+            client_id = frame[pos:end].decode() if isinstance(frame, bytes) else str(frame[pos:end], "utf-8")
+            pos = end
         if flexible:
             pos += 1
             if frame[pos - 1]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.api.context import RequestContext
 from tidelog.groups.coordinator import fresh_member_suffix
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, HeartbeatReply
-from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.errors import NO_ERROR, BrokerError
 from tidelog.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tidelog.protocol.hot_groups import decode_consumer_heartbeat as decode_request
 from tidelog.protocol.hot_groups import encode_consumer_heartbeat_response
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["decode_request", "handle"]
 
 FIRST_VERSION_WITH_MEMBERS_OWN_ID: Final = 1
-_NO_ERROR: Final = ErrorCode.NONE
 
 Response = ConsumerGroupHeartbeatResponse | bytes
 
@@ -60,7 +59,7 @@ async def _answer_when_committed(reply: HeartbeatReply, commit: Awaitable[None])
 
 
 def _answer(reply: HeartbeatReply) -> Response:
-    if reply.error is not _NO_ERROR:
+    if reply.error is not NO_ERROR:
         return ConsumerGroupHeartbeatResponse(error_code=reply.error)
     return encode_consumer_heartbeat_response(
         reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms, reply.assignment

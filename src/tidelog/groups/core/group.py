@@ -380,19 +380,13 @@ class ClassicGroup:
     def _subscribed_topics(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol:
             return None
-        topics: frozenset[str] = frozenset()
-        latest: bytes | None = None
+        nothing: frozenset[str] = frozenset()
+        # Most members say the same, to the byte.
+        said = {member.metadata(self.protocol) for member in self.members.values()}
         try:
-            for member in self.members.values():
-                metadata = member.metadata(self.protocol)
-                # Most members say the same, to the byte.
-                if metadata != latest:
-                    latest = metadata
-                    found = decode_subscribed_topics(metadata)
-                    topics = topics | found if topics else found
+            return nothing.union(*[decode_subscribed_topics(metadata) for metadata in said])
         except ValueError:
             return None
-        return topics
 
 
 @lru_cache(maxsize=1024)

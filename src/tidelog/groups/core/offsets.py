@@ -137,7 +137,6 @@ def decide_commit(request: Commit, now: Moment, settings: GroupSettings) -> Deci
     decision: Decision[Sequence[ErrorCode]] = Decision(errors)
     records = decision.records
     group_id = request.group_id
-    no_error = NO_ERROR
     for asked in request.offsets:
         text = asked.metadata or ""
         if len(text) > max_length or (len(text) * 4 > METADATA_BYTES_MAX and len(text.encode()) > METADATA_BYTES_MAX):
@@ -145,7 +144,7 @@ def decide_commit(request: Commit, now: Moment, settings: GroupSettings) -> Deci
             continue
         committed = CommittedOffset(asked.offset, asked.leader_epoch, text, commit_ms, expire_ms, asked.topic_id)
         records.append(OffsetCommitRecord(group_id, asked.topic, asked.partition, committed))
-        errors.append(no_error)
+        errors.append(NO_ERROR)
     return decision
 
 

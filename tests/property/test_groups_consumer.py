@@ -325,16 +325,16 @@ class ConsumerGroups(RuleBasedStateMachine):
         assert group.current.keys() <= group.members.keys()
         assert group.targets.keys() <= group.members.keys()
         assert set(group.patterns) == set(group.pattern_users)
-        owners: dict[tuple[bytes, int], str] = {}
+        owners: dict[bytes, dict[int, str]] = {}
         for member_id, current in group.current.items():
             assert current.epoch <= group.target_epoch
             assert bool(current.revoking) == (current.state is MemberState.UNREVOKED_PARTITIONS) or current.epoch == -2
             for owned in (current.owned, current.revoking):
                 for topic_id, partitions in owned.items():
                     for partition, epoch in partitions.items():
-                        assert (topic_id, partition) not in owners, "owned twice"
+                        assert partition not in owners.setdefault(topic_id, {}), "owned twice"
                         assert epoch <= group.target_epoch
-                        owners[topic_id, partition] = member_id
+                        owners[topic_id][partition] = member_id
         assert owners == group.owners
         targets = [(t, p) for target in group.targets.values() for t, partitions in target.items() for p in partitions]
         assert len(targets) == len(set(targets)), "no partition is meant for two"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -22,6 +21,7 @@ from tidelog.config.setting import ConfigError
 from tidelog.node.config_file import GivenSetting, LoadedConfig, load_config, parse_options, read_environment, read_file
 from tidelog.node.errors import NodeStartError
 from tidelog.node.event_loop import new_event_loop
+from tidelog.runtime.collector import Collector
 from tidelog.telemetry.logs import configure, get_logger
 from tidelog.version import __version__
 
@@ -146,8 +146,7 @@ async def _serve(loaded: LoadedConfig) -> int:
         starting.cancel()
         return await _end_in_time(starting)
     starting.result()
-    # What exists now lives as long as the process: the collector need not walk it again during requests.
-    gc.freeze()
+    Collector().start()
     _say_ready(node)
     unwanted = asyncio.create_task(node.stopped_by_cluster.wait())
     await asyncio.wait((stopping, unwanted), return_when=asyncio.FIRST_COMPLETED)

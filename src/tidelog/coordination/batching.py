@@ -17,7 +17,7 @@ from tidelog.codec.crc32c import crc32c
 from tidelog.codec.varint import MalformedVarint, decode_varint
 from tidelog.coordination.log import LoadedBatch
 from tidelog.model.ids import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from tidelog.protocol.hot_wire import write_unsigned_varint
+from tidelog.protocol.hot_wire import unsigned_varint_bytes, write_unsigned_varint
 from tidelog.records.batch import (
     COMPRESSION_MASK,
     CONTROL_MASK,
@@ -70,9 +70,9 @@ def _write_record(out: BytesWriter, delta: i64, key: bytes, value: bytes | None)
     """No number is negative but the size of a value that is none, so the zigzag form of each is its double."""
     key_size: i64 = len(key)
     value_size: i64 = 0 if value is None else len(value)
-    size = 4 + _varint_bytes(delta) + _varint_bytes(key_size) + key_size + value_size
+    size = 4 + unsigned_varint_bytes(delta * 2) + unsigned_varint_bytes(key_size * 2) + key_size + value_size
     # Attributes, time and headers take a byte each, and so does a value that is none.
-    size += 0 if value is None else _varint_bytes(value_size) - 1
+    size += 0 if value is None else unsigned_varint_bytes(value_size * 2) - 1
     write_unsigned_varint(out, size * 2)
     out.append(0)
     out.append(0)
@@ -85,15 +85,6 @@ def _write_record(out: BytesWriter, delta: i64, key: bytes, value: bytes | None)
         write_unsigned_varint(out, value_size * 2)
         out.write(value)
     out.append(0)
-
-
-def _varint_bytes(value: i64) -> i64:
-    size: i64 = 1
-    value >>= 6
-    while value > 0:
-        size += 1
-        value >>= 7
-    return size
 
 
 def read_batches(data: bytes) -> Iterator[tuple[int, LoadedBatch | None]]:

@@ -96,6 +96,15 @@ def write_unsigned_varint(out: BytesWriter, value: i64) -> None:
     out.append(last)
 
 
+def unsigned_varint_bytes(value: i64) -> i64:
+    size: i64 = 1
+    value >>= 7
+    while value > 0:
+        size += 1
+        value >>= 7
+    return size
+
+
 def write_count(out: BytesWriter, count: i64) -> None:
     """The size of an array or a byte field, which is not null."""
     write_unsigned_varint(out, count + 1)

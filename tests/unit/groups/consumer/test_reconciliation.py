@@ -56,14 +56,14 @@ def test_every_way_out_of_every_state(state: MemberState, has_target: bool) -> N
             {T: dict.fromkeys(owned, 5)} if owned else {},
             {T: dict.fromkeys(revoking, 5)} if revoking else {},
         )
-        owners = {(T, p): "me" for p in (*owned, *revoking)} | {(T, p): "other" for p in taken}
+        readers = dict.fromkeys((*owned, *revoking), "me") | dict.fromkeys(taken, "other")
         moved = reconcile(
             "me",
             current,
             {T: target} if target else {},
             6 if has_target else 5,
             subscribed={T},
-            owners=owners,
+            owners={T: readers} if readers else {},
             reported=None if reported is None else {T: reported},
         )
         still_owns = reported is None or bool(set(reported) & set(revoking))
@@ -95,13 +95,13 @@ def test_every_way_out_of_every_state(state: MemberState, has_target: bool) -> N
 
 def test_the_epoch_of_a_partition_is_that_of_its_assignment() -> None:
     current = CurrentAssignment(5, 4, S.STABLE, {T: {0: 3}})
-    moved = reconcile("me", current, {T: (0, 1)}, 6, subscribed={T}, owners={(T, 0): "me"}, reported={T: (0,)})
+    moved = reconcile("me", current, {T: (0, 1)}, 6, subscribed={T}, owners={T: {0: "me"}}, reported={T: (0,)})
     assert moved == CurrentAssignment(6, 5, S.STABLE, {T: {0: 3, 1: 6}})
 
 
 def test_topics_that_are_no_longer_wanted_are_given_up_too() -> None:
     current = CurrentAssignment(5, 4, S.UNREVOKED_PARTITIONS, {T: {0: 5}, U: {0: 5}}, {U: {1: 5}})
-    owners = {(T, 0): "me", (U, 0): "me", (U, 1): "me"}
+    owners = {T: {0: "me"}, U: {0: "me", 1: "me"}}
     moved = reconcile("me", current, {T: (0,)}, 7, subscribed={T}, owners=owners, reported={T: (0,), U: (0, 1)})
     assert moved == CurrentAssignment(5, 5, S.UNREVOKED_PARTITIONS, {T: {0: 5}}, {U: {1: 5, 0: 5}})
     moved = reconcile("me", moved, {T: (0,)}, 7, subscribed={T}, owners=owners, reported={T: (0,)})

@@ -20,6 +20,7 @@ from tidelog.groups.core.consumer.records import (
     CurrentRecord,
     GroupEpoch,
     GroupEpochRecord,
+    Partitions,
     PatternRecord,
     ResolvedPattern,
     Subscription,
@@ -110,6 +111,21 @@ def refresh_target(draft: Draft, image: MetadataImage, settings: GroupSettings, 
     group = draft.group
     if group.epoch <= group.target_epoch or put_off_ms(group, image, settings, now) > 0:
         return
+    assignment = _assign(group, image, settings)
+    for member_id, partitions in assignment.items():
+        if group.targets.get(member_id) != partitions:
+            draft.add(TargetRecord(group.group_id, member_id, partitions))
+    draft.add(TargetEpochRecord(group.group_id, TargetEpoch(group.epoch, now.wall_ms)))
+
+
+def _assign(group: ConsumerGroup, image: MetadataImage, settings: GroupSettings) -> dict[str, Partitions]:
+    if len(group.members) == 1:
+        # What every assignor would say.
+        [(member_id, subscription)] = group.members.items()
+        topics = [image.topics_by_id[topic_id] for topic_id in sorted(subscribed_ids(group, subscription, image))]
+        return {
+            member_id: {topic.topic_id: tuple(range(len(topic.partitions))) for topic in topics if topic.partitions}
+        }
     counts: dict[bytes, int] = {}
     topic_ids: dict[tuple[tuple[str, ...], str | None], tuple[bytes, ...]] = {}
     members: dict[str, AssignedMember] = {}
@@ -121,10 +137,7 @@ def refresh_target(draft: Draft, image: MetadataImage, settings: GroupSettings, 
                 counts[topic_id] = len(image.topics_by_id[topic_id].partitions)
         members[member_id] = AssignedMember(topic_ids[key], subscription.instance_id)
     assignor = ASSIGNORS[group.preferred_assignor(settings.consumer_assignors[0])]
-    for member_id, partitions in assignor(members, counts, group.targets).items():
-        if group.targets.get(member_id) != partitions:
-            draft.add(TargetRecord(group.group_id, member_id, partitions))
-    draft.add(TargetEpochRecord(group.group_id, TargetEpoch(group.epoch, now.wall_ms)))
+    return assignor(members, counts, group.targets)
 
 
 def subscribed_ids(group: ConsumerGroup, subscription: Subscription, image: MetadataImage) -> list[bytes]:

@@ -61,9 +61,6 @@ def assign_uniform(members: Members, counts: dict[bytes, int], previous: dict[st
     if not members:
         return {}
     first = next(iter(members.values())).topics
-    if len(members) == 1:
-        [member_id] = members
-        return {member_id: {t: tuple(range(counts[t])) for t in sorted(first) if counts.get(t, 0) > 0}}
     wanted = set(first)
     if all(member.topics is first or set(member.topics) == wanted for member in members.values()):
         held = _balance_alike(members, {t: n for t, n in counts.items() if t in wanted}, previous)

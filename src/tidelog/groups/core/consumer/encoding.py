@@ -7,7 +7,7 @@ up to 4.0 for the partitions of topics, is not read: the hash in the record of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
@@ -63,6 +63,7 @@ from tidelog.protocol.generated.consumer_group_target_assignment_metadata_value 
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from tidelog.protocol.hot_wire import (
+    unsigned_varint_bytes,
     write_classic_string,
     write_count,
     write_nullable_string,
@@ -77,7 +78,18 @@ _VERSION_0: Final = b"\x00\x00"
 
 
 def encode(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
-    return _ENCODERS[type(record)](record)
+    # One question after the other: the way through a table is the interpreter's.
+    if isinstance(record, CurrentRecord):
+        return _encode_current(record)
+    if isinstance(record, TargetRecord):
+        return _encode_target(record)
+    if isinstance(record, SubscriptionRecord):
+        return _encode_subscription(record)
+    if isinstance(record, GroupEpochRecord):
+        return _encode_epoch(record)
+    if isinstance(record, TargetEpochRecord):
+        return _encode_target_epoch(record)
+    return _encode_pattern(record)
 
 
 def decode(kind: int, key: bytes, value: bytes | None) -> ConsumerGroupRecord | None:
@@ -124,12 +136,6 @@ def _encode_epoch_value(epoch: int, tagged: int) -> bytes:
         out.write(b"\x01\x00\x08")
         write_i64_be(out, tagged)
     return out.getvalue()
-
-
-def _write_numbers(out: BytesWriter, numbers: Collection[int]) -> None:
-    write_count(out, len(numbers))
-    for number in numbers:
-        write_i32_be(out, number)
 
 
 def _encode_epoch(record: GroupEpochRecord) -> _Encoded:
@@ -235,7 +241,9 @@ def _encode_target(record: TargetRecord) -> _Encoded:
     write_count(out, len(value))
     for topic_id, partitions in value.items():
         out.write(topic_id)
-        _write_numbers(out, partitions)
+        write_count(out, len(partitions))
+        for partition in partitions:
+            write_i32_be(out, partition)
         out.append(_NO_TAGS)
     out.append(_NO_TAGS)
     return key, out.getvalue()
@@ -270,13 +278,16 @@ def _write_owned(out: BytesWriter, owned: OwnedPartitions) -> None:
     write_count(out, len(owned))
     for topic_id, partitions in owned.items():
         out.write(topic_id)
-        _write_numbers(out, partitions)
-        epochs = BytesWriter()
-        _write_numbers(epochs, partitions.values())
-        # One tagged field, number 0: the epochs.
+        count = len(partitions)
+        write_count(out, count)
+        for partition in partitions:
+            write_i32_be(out, partition)
+        # One tagged field, number 0: the epochs, an array like the one before.
         out.write(b"\x01\x00")
-        write_unsigned_varint(out, len(epochs))
-        out.write(epochs.getvalue())
+        write_unsigned_varint(out, unsigned_varint_bytes(count + 1) + 4 * count)
+        write_count(out, count)
+        for epoch in partitions.values():
+            write_i32_be(out, epoch)
 
 
 def _decode_current(key: bytes, value: bytes | None) -> CurrentRecord:
@@ -328,14 +339,6 @@ def _decode_pattern(key: bytes, value: bytes | None) -> PatternRecord:
     return PatternRecord(name.group_id, name.regular_expression, resolved)
 
 
-_ENCODERS: dict[type, Callable[..., _Encoded]] = {
-    GroupEpochRecord: _encode_epoch,
-    SubscriptionRecord: _encode_subscription,
-    TargetEpochRecord: _encode_target_epoch,
-    TargetRecord: _encode_target,
-    CurrentRecord: _encode_current,
-    PatternRecord: _encode_pattern,
-}
 _DECODERS: dict[int, Callable[[bytes, bytes | None], ConsumerGroupRecord]] = {
     3: _decode_epoch,
     5: _decode_subscription,

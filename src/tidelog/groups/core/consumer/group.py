@@ -11,11 +11,13 @@ from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 from tidelog.groups.core.consumer.records import (
+    NO_READERS,
     ConsumerGroupRecord,
     CurrentAssignment,
     CurrentRecord,
     GroupEpoch,
     GroupEpochRecord,
+    Owners,
     Partitions,
     PatternRecord,
     ResolvedPattern,
@@ -67,8 +69,7 @@ class ConsumerGroup:
         self.current: dict[str, CurrentAssignment] = {}
         self.targets: dict[str, Partitions] = {}
         self.patterns: dict[str, ResolvedPattern] = {}
-        self.owners: dict[tuple[bytes, int], str] = {}
-        """Who reads a partition, or has yet to say that it no longer does."""
+        self.owners: Owners = {}
         self.static_members: dict[str, str] = {}
         """Instance id to member id."""
         self.topic_readers: dict[str, int] = {}
@@ -126,7 +127,7 @@ class ConsumerGroup:
             self.targets = dict(self.targets)
         elif kind is CurrentRecord:
             self.current = dict(self.current)
-            self.owners = dict(self.owners)
+            self.owners = {topic_id: dict(readers) for topic_id, readers in self.owners.items()}
         elif kind is PatternRecord:
             self.patterns = dict(self.patterns)
 
@@ -208,8 +209,9 @@ class ConsumerGroup:
         """Whether others still own something that the member is to get."""
         owned = self.current_of(member_id).owned
         return any(
-            partition not in owned.get(topic_id, ()) and (topic_id, partition) in self.owners
+            partition not in owned.get(topic_id, ()) and partition in self.owners[topic_id]
             for topic_id, partitions in self.target_of(member_id).items()
+            if topic_id in self.owners
             for partition in partitions
         )
 
@@ -252,16 +254,22 @@ class ConsumerGroup:
         if before is not None:
             for owned in (before.owned, before.revoking):
                 for topic_id, partitions in owned.items():
+                    readers = owners.get(topic_id, NO_READERS)
                     for partition in partitions:
                         # While a log is loaded, another member's newer record may already have taken it.
-                        if owners.get((topic_id, partition)) == member_id:
-                            del owners[topic_id, partition]
+                        if readers.get(partition) == member_id:
+                            del readers[partition]
+                    if not readers:
+                        owners.pop(topic_id, None)
         _put(self.current, member_id, record.value)
         if record.value is not None:
             for owned in (record.value.owned, record.value.revoking):
                 for topic_id, partitions in owned.items():
-                    for partition in partitions:
-                        owners[topic_id, partition] = member_id
+                    taken = dict.fromkeys(partitions, member_id)
+                    if topic_id in owners:
+                        owners[topic_id].update(taken)
+                    else:
+                        owners[topic_id] = taken
 
     def _replay_subscription(self, record: SubscriptionRecord) -> None:
         before = self.members.get(record.member_id)

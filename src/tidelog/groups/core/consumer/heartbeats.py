@@ -54,7 +54,7 @@ class World:
 
 
 def is_quiet(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
-    """By far the most heartbeats: a member that has all it should have says that it is alive, and nothing else."""
+    """By far the most heartbeats: a member that has all it should have says that it is alive, or that it has that."""
     current = group.current.get(request.member_id)
     known = group.members.get(request.member_id)
     return (
@@ -62,7 +62,6 @@ def is_quiet(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
         and known is not None
         and request.member_epoch == current.epoch == group.target_epoch == group.epoch
         and current.state is STABLE
-        and request.owned is None
         and known.classic is None
         and not group.is_metadata_stale
         and _says_nothing_new(known, request)

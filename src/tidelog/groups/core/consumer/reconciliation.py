@@ -6,10 +6,8 @@ and gets whatever nobody else owns. A partition therefore never has two owners, 
 
 from __future__ import annotations
 
-from tidelog.groups.core.consumer.records import CurrentAssignment, OwnedPartitions, Partitions
+from tidelog.groups.core.consumer.records import NO_READERS, CurrentAssignment, OwnedPartitions, Owners, Partitions
 from tidelog.groups.core.consumer.state import NEXT, STABLE, UNREVOKED_PARTITIONS
-
-Owners = dict[tuple[bytes, int], str]
 
 
 def reconcile(
@@ -58,11 +56,15 @@ def _step(
         if topic_id not in subscribed:
             continue
         had = owned.get(topic_id)
+        readers = owners.get(topic_id, NO_READERS)
+        if had is None and not readers:
+            owned[topic_id] = dict.fromkeys(wanted, target_epoch)
+            continue
         kept = {} if had is None else dict(had)
         for partition in wanted:
             if partition in kept:
                 continue
-            if owners.get((topic_id, partition), member_id) == member_id:
+            if readers.get(partition, member_id) == member_id:
                 kept[partition] = target_epoch
             else:
                 is_waiting = True

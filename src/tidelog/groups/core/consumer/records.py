@@ -19,6 +19,10 @@ OwnedPartitions = dict[bytes, dict[int, int]]
 """Topic id to partition to the epoch at which the member got it; no topic without any."""
 NOTHING_OWNED: Final[OwnedPartitions] = {}
 
+Owners = dict[bytes, dict[int, str]]
+"""Topic id to partition to the member that reads it, or has yet to say that it no longer does; no topic without any."""
+NO_READERS: Final[dict[int, str]] = {}
+
 LEAVE_EPOCH: Final = -1
 """What a member's heartbeat bears when it leaves for good."""
 STATIC_LEAVE_EPOCH: Final = -2

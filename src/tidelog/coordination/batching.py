@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 KeyValue = tuple[int, bytes | None, bytes | None]
 """Offset, key, value."""
 
-_FRONT: Final = Struct(">qiibI")
+_FRONT_BYTES: Final = 21
+"""What the checksum does not cover: offset, length, leader epoch, magic, and itself."""
 _unpack_header: Final = Struct(">qiibIhiqqqhii").unpack_from
 _SPECIAL: Final = COMPRESSION_MASK | CONTROL_MASK | TRANSACTIONAL_MASK
 
@@ -61,9 +62,15 @@ def encode_batch(
     for delta, (key, value) in enumerate(records):
         _write_record(out, delta, key, value)
     covered = out.getvalue()
-    length = len(covered) + _FRONT.size - LOG_OVERHEAD
-    front: bytes = _FRONT.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc32c(covered))
-    return front + covered
+    front = BytesWriter()
+    write_i64_be(front, 0)
+    write_i32_be(front, len(covered) + _FRONT_BYTES - LOG_OVERHEAD)
+    write_i32_be(front, NO_LEADER_EPOCH)
+    front.append(MAGIC)
+    checksum = crc32c(covered)
+    write_i32_be(front, checksum if checksum < 0x80000000 else checksum - 0x100000000)
+    front.write(covered)
+    return front.getvalue()
 
 
 def _write_record(out: BytesWriter, delta: i64, key: bytes, value: bytes | None) -> None:

@@ -21,6 +21,10 @@ class QuickValue:
             return True
         return isinstance(other, QuickValue) and type(other) is type(self) and self.fields() == other.fields()
 
+    def __ne__(self, other: object) -> bool:
+        # Compiled code would ask `object` for it, which asks the interpreter for the other one.
+        return not self.__eq__(other)
+
     def __hash__(self) -> int:
         return hash(self.fields())
 

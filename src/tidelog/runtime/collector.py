@@ -64,32 +64,24 @@ class CollectionPolicy:
 
 
 class Collector:
-    """Takes the collections of this process in hand, from `start` to `stop`."""
+    """Takes the collections of this process in hand, from `start` on, for as long as the loop runs."""
 
     def __init__(self, *, look_s: float = LOOK_S, cpu_s: Callable[[], float] = time.process_time) -> None:
         self._policy = CollectionPolicy()
         self._look_s = look_s
         self._cpu_s = cpu_s
         self._loop = asyncio.get_running_loop()
-        self._thresholds = gc.get_threshold()
-        self._timer: asyncio.TimerHandle | None = None
         self._looked_at = (0.0, 0.0)
 
     def start(self) -> None:
         # What exists now lives as long as the process, and need not be walked ever again.
         gc.freeze()
-        gc.set_threshold(YOUNG_MAX, *self._thresholds[1:])
+        gc.set_threshold(YOUNG_MAX, *gc.get_threshold()[1:])
         self._look_later()
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        gc.set_threshold(*self._thresholds)
-        gc.unfreeze()
 
     def _look_later(self) -> None:
         self._looked_at = self._loop.time(), self._cpu_s()
-        self._timer = self._loop.call_later(self._look_s, self._look)
+        self._loop.call_later(self._look_s, self._look)
 
     def _look(self) -> None:
         then_s, cpu_then_s = self._looked_at

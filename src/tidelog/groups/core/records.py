@@ -8,7 +8,7 @@ as Kafka 4.3 does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Final
@@ -166,9 +166,15 @@ def encode_records(records: Sequence[GroupRecord]) -> list[tuple[bytes, bytes | 
     encoded: list[tuple[bytes, bytes | None]] = []
     group_id, topic, prefix = "", "", b""
     out = BytesWriter()
+    encode_consumer_record: Callable[[ConsumerGroupRecord], tuple[bytes, bytes | None]] | None = None
     for record in records:
+        if isinstance(record, GroupMetadataRecord):
+            encoded.append(_encode_group(record))
+            continue
         if not isinstance(record, OffsetCommitRecord):
-            encoded.append(encode_record(record))
+            if encode_consumer_record is None:
+                encode_consumer_record = _encoder_of_consumer_groups()
+            encoded.append(encode_consumer_record(record))
             continue
         if not prefix or record.topic is not topic or record.group_id is not group_id:
             group_id, topic = record.group_id, record.topic
@@ -179,13 +185,13 @@ def encode_records(records: Sequence[GroupRecord]) -> list[tuple[bytes, bytes | 
     return encoded
 
 
-def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    if isinstance(record, OffsetCommitRecord):
-        return encode_records((record,))[0]
-    if not isinstance(record, GroupMetadataRecord):
-        from tidelog.groups.core.consumer import encoding
+def _encoder_of_consumer_groups() -> Callable[[ConsumerGroupRecord], tuple[bytes, bytes | None]]:
+    from tidelog.groups.core.consumer.encoding import encode
 
-        return encoding.encode(record)
+    return encode
+
+
+def _encode_group(record: GroupMetadataRecord) -> tuple[bytes, bytes | None]:
     group = record.group_id.encode()
     key = _KIND_AND_LENGTH.pack(GROUP_METADATA_KEY, len(group)) + group
     return key, None if record.stored is None else _encode_group_value(record.stored)

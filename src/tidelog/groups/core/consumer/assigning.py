@@ -81,7 +81,7 @@ def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
     for name in sorted(topics):
         topic = image.topics.get(name)
         if topic is not None:
-            parts.append(b"%s %d;" % (topic.topic_id, len(topic.partitions)))
+            parts.append(topic.topic_id + f" {len(topic.partitions)};".encode())
     if not parts:
         return 0
     return _hash(b"".join(parts))

@@ -265,11 +265,13 @@ class ConsumerGroup:
         if record.value is not None:
             for owned in (record.value.owned, record.value.revoking):
                 for topic_id, partitions in owned.items():
-                    taken = dict.fromkeys(partitions, member_id)
-                    if topic_id in owners:
-                        owners[topic_id].update(taken)
+                    taken = owners.get(topic_id)
+                    if taken is None:
+                        # All at once: a dictionary that is told what comes does not have to grow.
+                        owners[topic_id] = dict.fromkeys(partitions, member_id)
                     else:
-                        owners[topic_id] = taken
+                        for partition in partitions:
+                            taken[partition] = member_id
 
     def _replay_subscription(self, record: SubscriptionRecord) -> None:
         before = self.members.get(record.member_id)

@@ -6,6 +6,7 @@ one step towards its target. All of it is one decision: its records are one batc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from tidelog.coordination.decision import Moment
@@ -195,11 +196,15 @@ def _updated(group: ConsumerGroup, member_id: str, request: ConsumerHeartbeat) -
         known.rack_id if request.rack_id is None else request.rack_id,
         request.client_id,
         request.client_host,
-        known.topics if request.topics is None else tuple(sorted(set(request.topics))),
+        known.topics if request.topics is None else _ascending(request.topics),
         known.pattern if request.pattern is None else request.pattern or None,
         known.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
         known.assignor if request.assignor is None else request.assignor,
     )
+
+
+def _ascending(topics: Sequence[str]) -> tuple[str, ...]:
+    return (topics[0],) if len(topics) == 1 else tuple(sorted(set(topics)))
 
 
 def _says_nothing_new(known: Subscription, request: ConsumerHeartbeat) -> bool:

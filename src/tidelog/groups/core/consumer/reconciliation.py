@@ -57,14 +57,11 @@ def _step(
             continue
         had = owned.get(topic_id)
         readers = owners.get(topic_id, NO_READERS)
-        if had is None and not readers:
-            owned[topic_id] = dict.fromkeys(wanted, target_epoch)
-            continue
         kept = {} if had is None else dict(had)
         for partition in wanted:
             if partition in kept:
                 continue
-            if readers.get(partition, member_id) == member_id:
+            if not readers or readers.get(partition, member_id) == member_id:
                 kept[partition] = target_epoch
             else:
                 is_waiting = True

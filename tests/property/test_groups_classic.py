@@ -265,7 +265,7 @@ class ClassicGroups(RuleBasedStateMachine):
             ), "generations only grow"
             client.generation = reply.generation
             client.is_synced = False
-            client.members = [] if reply.skip_assignment else [m.member_id for m in reply.members]
+            client.members = [] if reply.skip_assignment else [m[0] for m in reply.members]
             if client.members:
                 assert reply.leader == reply.member_id
                 assert client.member_id in client.members

@@ -33,7 +33,8 @@ class DeadlineQueue(Generic[K]):
             self._push(key, deadline_ms)
 
     def cancel(self, key: K) -> None:
-        self._due_ms.pop(key, None)
+        if key in self._due_ms:
+            del self._due_ms[key]
 
     def deadline_of(self, key: K) -> int | None:
         return self._due_ms.get(key)

@@ -84,7 +84,7 @@ def test_the_initial_delay_is_stretched_by_each_newcomer_up_to_the_rebalance_tim
     driver.advance(1000)
     replies = [driver.replies[token] for token in (first_token, second_token, third_token)]
     assert {reply.generation for reply in replies} == {1}
-    assert [m.member_id for m in replies[0].members] == [first, second, third]
+    assert [m[0] for m in replies[0].members] == [first, second, third]
     assert replies[1].members == ()
     assert driver.ticks_ms == 7000
 
@@ -108,7 +108,7 @@ def test_a_newcomer_to_a_stable_group_waits_until_the_others_have_rejoined() -> 
     assert parked is None
     assert driver.replies[token].generation == 2
     assert driver.replies[leader_token].leader == leader
-    assert [m.member_id for m in driver.replies[leader_token].members] == [leader, newcomer]
+    assert [m[0] for m in driver.replies[leader_token].members] == [leader, newcomer]
     assert driver.replies[token].members == ()
 
 
@@ -187,7 +187,7 @@ def test_the_group_speaks_what_all_members_speak_and_most_prefer() -> None:
     ]
     driver.advance(2)
     assert {driver.replies[token].protocol for token in tokens} == {"sticky"}
-    assert [m.metadata for m in driver.replies[tokens[0]].members] == [b"s"] * 3
+    assert [metadata for _, _, metadata in driver.replies[tokens[0]].members] == [b"s"] * 3
 
 
 @pytest.mark.parametrize(

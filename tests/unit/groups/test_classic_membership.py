@@ -311,7 +311,7 @@ def test_a_leader_that_leaves_hands_over() -> None:
     driver.leave(leader)
     token, _ = driver.send_join(other)
     assert driver.replies[token].leader == other
-    assert [m.member_id for m in driver.replies[token].members] == [other]
+    assert [m[0] for m in driver.replies[token].members] == [other]
 
 
 @pytest.mark.parametrize("members", [1, 2, 5])

@@ -8,6 +8,7 @@ good. A member that is still joining is known only to the second half. Nothing h
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
@@ -97,6 +98,8 @@ class Member:
 
 class ClassicGroup:
     __slots__ = (
+        "_subscribed_topics",
+        "_subscriptions",
         "arriving",
         "awaiting_join",
         "generation",
@@ -116,7 +119,6 @@ class ClassicGroup:
         "state",
         "state_timestamp_ms",
         "static_members",
-        "subscribed_topics",
         "supported",
     )
 
@@ -145,8 +147,9 @@ class ClassicGroup:
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
         """What is left of the time an initial rebalance may be stretched."""
-        self.subscribed_topics: frozenset[str] | None = None
-        """None when the coordinator cannot know, because the group does not speak the consumer protocol."""
+        self._subscribed_topics: frozenset[str] | None = None
+        self._subscriptions: set[bytes] | None = None
+        """What the members of the last generation said of it; None when that is read."""
         self.is_recorded = False
         """The log has a record of the group itself, so that its end needs a tombstone."""
         self.rebalances = 0
@@ -312,12 +315,12 @@ class ClassicGroup:
         self.generation += 1
         self.rebalances += 1
         self.protocol = self.select_protocol()
-        self.subscribed_topics = self._subscribed_topics()
+        self._note_subscriptions()
         self.become(COMPLETING_REBALANCE, wall_ms)
         self.pending_sync.clear()
 
     def joined_members(self) -> list[JoinedMember]:
-        return [JoinedMember(m.member_id, m.instance_id, m.metadata(self.protocol)) for m in self.members.values()]
+        return [(m.member_id, m.instance_id, m.metadata(self.protocol)) for m in self.members.values()]
 
     def is_subscribed_to(self, topic: str) -> bool:
         if self.subscribed_topics is None:
@@ -366,7 +369,7 @@ class ClassicGroup:
         self.previous_state = self.state
         self.state = STABLE if members else EMPTY
         self.state_timestamp_ms = stored.state_timestamp_ms
-        self.subscribed_topics = self._subscribed_topics()
+        self._note_subscriptions()
         self.pending_sync.intersection_update(members)
         self.is_recorded = True
 
@@ -377,16 +380,23 @@ class ClassicGroup:
             if count == 0:
                 del supported[name]
 
-    def _subscribed_topics(self) -> frozenset[str] | None:
-        if not self.uses_consumer_protocol:
-            return None
-        nothing: frozenset[str] = frozenset()
-        # Most members say the same, to the byte.
-        said = {member.metadata(self.protocol) for member in self.members.values()}
-        try:
-            return nothing.union(*[decode_subscribed_topics(metadata) for metadata in said])
-        except ValueError:
-            return None
+    def _note_subscriptions(self) -> None:
+        """Read when somebody asks, which is seldom. Most members say the same, to the byte."""
+        self._subscribed_topics = None
+        self._subscriptions = None
+        if self.uses_consumer_protocol:
+            self._subscriptions = {member.metadata(self.protocol) for member in self.members.values()}
+
+    @property
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """Of the last generation; None when the coordinator cannot know, because the group does not speak the consumer
+        protocol."""
+        if self._subscriptions is not None:
+            nothing: frozenset[str] = frozenset()
+            with suppress(ValueError):
+                self._subscribed_topics = nothing.union(*map(decode_subscribed_topics, self._subscriptions))
+            self._subscriptions = None
+        return self._subscribed_topics
 
 
 @lru_cache(maxsize=1024)

@@ -90,7 +90,7 @@ def _new_member(member_id: str, request: Join) -> Member:
 def _add_member(
     group: ClassicGroup, member_id: str, request: Join, token: int, now: Moment, rebalancer: Rebalancer
 ) -> JoinDecision:
-    decision = JoinDecision(None)
+    decision: JoinDecision = Decision(None)
     member = _new_member(member_id, request)
     member.is_new = True
     if not group.members:
@@ -113,7 +113,7 @@ def _rejoin(
     if group.state is STABLE and unchanged and group.leader != member.member_id:
         return Decision(joined(group, member.member_id))
     # A stable group's leader joins to have the assignment made anew, for instance when a topic has grown.
-    decision = JoinDecision(None)
+    decision: JoinDecision = Decision(None)
     group.update(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
     replaced = group.park_join(member, token)
     decision.release(replaced, Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
@@ -131,7 +131,7 @@ def _replace_static(
     rebalancer: Rebalancer,
 ) -> JoinDecision:
     """A static member came back without its id: it was restarted and takes its own place again."""
-    decision = JoinDecision(None)
+    decision: JoinDecision = Decision(None)
     new = _new_member(member_id, request)
     new.client_id, new.client_host, new.assignment = old.client_id, old.client_host, old.assignment
     if group.state is STABLE and group.select_protocol(old, new) == group.protocol:
@@ -159,9 +159,7 @@ def _replace_without_rebalance(
     if is_leader and request.supports_skipping_assignment:
         reply = joined(group, old.member_id)
         reply.member_id = reply.leader = new.member_id
-        reply.members = [
-            m._replace(member_id=new.member_id) if m.member_id == old.member_id else m for m in reply.members
-        ]
+        reply.members = [(new.member_id, *m[1:]) if m[0] == old.member_id else m for m in reply.members]
         reply.skip_assignment = True
     else:
         # Before JoinGroup 9 the leader is told the old id as leader, so that it does not assign.

@@ -31,7 +31,7 @@ def decide_sync(group: ClassicGroup, request: Sync, token: int, now: Moment, reb
     if group.state is STABLE:
         rebalancer.synced(group, member.member_id)
         return Decision(Synced(NO_ERROR, group.protocol_type, group.protocol, member.assignment))
-    decision = SyncDecision(None)
+    decision: SyncDecision = Decision(None)
     if member.sync_token is not None:
         decision.release(member.sync_token, Synced(ErrorCode.REBALANCE_IN_PROGRESS))
     member.sync_token = token

@@ -67,10 +67,8 @@ class Join:
         """JoinGroup 9 and later."""
 
 
-class JoinedMember(NamedTuple):
-    member_id: str
-    instance_id: str | None
-    metadata: bytes
+JoinedMember = tuple[str, str | None, bytes]
+"""Member id, instance id and what it said with the protocol that was agreed on."""
 
 
 class Joined(QuickValue):

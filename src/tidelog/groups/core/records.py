@@ -185,6 +185,10 @@ def encode_records(records: Sequence[GroupRecord]) -> list[tuple[bytes, bytes | 
     return encoded
 
 
+def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    return encode_records((record,))[0]
+
+
 def _encoder_of_consumer_groups() -> Callable[[ConsumerGroupRecord], tuple[bytes, bytes | None]]:
     from tidelog.groups.core.consumer.encoding import encode
 

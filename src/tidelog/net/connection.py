@@ -44,6 +44,7 @@ class Connection:
         "_frames",
         "_has_region",
         "_held_bytes",
+        "_held_bytes_max",
         "_held_reply_bytes",
         "_is_at_eof",
         "_is_closed",
@@ -55,6 +56,7 @@ class Connection:
         "_metrics",
         "_outgoing",
         "_queued_frames",
+        "_requests_max",
         "_transport",
         "_turn_bytes",
         "client_software",
@@ -94,6 +96,8 @@ class Connection:
         """Made when the first large region is sent; busy while the socket is full of one."""
         self._held_bytes = 0
         """Bytes read and not yet answered (incomplete, queued and started requests), all charged to the budget."""
+        self._held_bytes_max = listener.connection_bytes_max
+        self._requests_max = listener.requests_per_connection_max
         self._is_reading = True
         self._is_at_eof = False
         self._is_write_paused = False
@@ -154,7 +158,15 @@ class Connection:
         except FrameError as error:
             self.close("oversized", str(error))
             return
-        if frames:
+        if len(frames) == 1 and not (self._queued_frames or self._answers or self._is_write_paused or self._is_closed):
+            # A client that waits for each answer: nothing is queued, and nobody has to wait for its turn.
+            self._is_starting = True
+            self._turn_bytes = 0
+            frame, start = frames[0]
+            self._start_request(frame, start)
+            self._is_starting = False
+            self._send()
+        elif frames:
             self._queued_frames.extend(frames)
             self._start_requests()
         self._maybe_pause_reading()
@@ -190,36 +202,39 @@ class Connection:
                 break
             requests_left -= 1
             frame, start = queued.popleft()
-            held_bytes = len(frame) - start + 4
-            try:
-                reply = self._dispatch(self, frame, start)
-            except CloseConnection as error:
-                self._is_starting = False
-                self._release(held_bytes)
-                self._send()
-                self.close(error.reason, error.detail)
-                return
-            if isinstance(reply, PendingReply):
-                answers.append((reply, held_bytes, 0))
-                reply.on_done(self._reply_done)
-            elif answers:
-                parts: Buffers | None = [reply] if isinstance(reply, bytes) else reply
-                done = PendingReply(overlaps=True)
-                done.complete(parts)
-                reply_bytes = _size_of(parts) if parts is not None else 0
-                self._held_reply_bytes += reply_bytes
-                answers.append((done, held_bytes, reply_bytes))
-            else:
-                if isinstance(reply, bytes):
-                    size = len(reply)
-                    self._metrics.bytes_out += size + 4
-                    self._turn_bytes += size
-                    self._outgoing.append(_pack_size(size) + reply)
-                elif reply is not None:
-                    self._enqueue(reply)
-                self._release(held_bytes)
+            self._start_request(frame, start)
         self._is_starting = False
         self._send()
+
+    def _start_request(self, frame: Buffer, start: int) -> None:
+        held_bytes = len(frame) - start + 4
+        try:
+            reply = self._dispatch(self, frame, start)
+        except CloseConnection as error:
+            self._release(held_bytes)
+            self._send()
+            self.close(error.reason, error.detail)
+            return
+        answers = self._answers
+        if isinstance(reply, PendingReply):
+            answers.append((reply, held_bytes, 0))
+            reply.on_done(self._reply_done)
+        elif answers:
+            parts: Buffers | None = [reply] if isinstance(reply, bytes) else reply
+            done = PendingReply(overlaps=True)
+            done.complete(parts)
+            reply_bytes = _size_of(parts) if parts is not None else 0
+            self._held_reply_bytes += reply_bytes
+            answers.append((done, held_bytes, reply_bytes))
+        else:
+            if isinstance(reply, bytes):
+                size = len(reply)
+                self._metrics.bytes_out += size + 4
+                self._turn_bytes += size
+                self._outgoing.append(_pack_size(size) + reply)
+            elif reply is not None:
+                self._enqueue(reply)
+            self._release(held_bytes)
 
     def _continue_later(self) -> None:
         if not self._is_continued:
@@ -353,8 +368,8 @@ class Connection:
         return (
             self._budget.is_spent
             or self._is_write_paused
-            or self._held_bytes >= self._listener.connection_bytes_max
-            or len(self._answers) + len(self._queued_frames) >= self._listener.requests_per_connection_max
+            or self._held_bytes >= self._held_bytes_max
+            or len(self._answers) + len(self._queued_frames) >= self._requests_max
         )
 
     def resume_from_budget(self) -> None:

@@ -1,8 +1,8 @@
 """Deadlines by key, cheap to push back.
 
-Heartbeats move a deadline far more often than one is reached, so moving one costs two dictionary operations: the heap
-keeps the earlier entry and looks up the real deadline when that entry comes due. The heap never holds more than one
-live entry per key, plus those left behind by deadlines that were moved forward.
+Heartbeats move a deadline far more often than one is reached, so moving one is a look into a dictionary: the heap keeps
+the earlier entry and looks at the real deadline when that entry comes due. The heap never holds more than one live
+entry per key, plus those left behind by deadlines that were moved forward.
 """
 
 from __future__ import annotations
@@ -15,32 +15,54 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
+class _Deadline(Generic[K]):
+    __slots__ = ("due_ms", "is_due", "key", "queued_ms")
+
+    def __init__(self, key: K, due_ms: int) -> None:
+        self.key = key
+        self.due_ms = due_ms
+        self.is_due = True
+        """False when it was cancelled, until the heap comes to it."""
+        self.queued_ms = due_ms
+        """Of the entry in the heap that stands for it; never later than it is due."""
+
+
 class DeadlineQueue(Generic[K]):
-    __slots__ = ("_due_ms", "_heap", "_queued_ms", "_sequence")
+    __slots__ = ("_deadlines", "_due_count", "_heap", "_sequence")
 
     def __init__(self) -> None:
-        self._due_ms: dict[K, int] = {}
-        self._queued_ms: dict[K, int] = {}
-        """The heap entry that stands for a key; queued <= due for every key that is due."""
-        self._heap: list[tuple[int, int, K]] = []
+        self._deadlines: dict[K, _Deadline[K]] = {}
+        self._due_count = 0
+        self._heap: list[tuple[int, int, _Deadline[K]]] = []
         self._sequence = 0
 
     def schedule(self, key: K, deadline_ms: int) -> None:
         """Sets or moves the deadline of `key`."""
-        self._due_ms[key] = deadline_ms
-        queued_ms = self._queued_ms.get(key)
-        if queued_ms is None or deadline_ms < queued_ms:
-            self._push(key, deadline_ms)
+        deadline = self._deadlines.get(key)
+        if deadline is None:
+            deadline = self._deadlines[key] = _Deadline(key, deadline_ms)
+            self._due_count += 1
+            self._push(deadline)
+            return
+        deadline.due_ms = deadline_ms
+        if not deadline.is_due:
+            deadline.is_due = True
+            self._due_count += 1
+        if deadline_ms < deadline.queued_ms:
+            self._push(deadline)
 
     def cancel(self, key: K) -> None:
-        if key in self._due_ms:
-            del self._due_ms[key]
+        deadline = self._deadlines.get(key)
+        if deadline is not None and deadline.is_due:
+            deadline.is_due = False
+            self._due_count -= 1
 
     def deadline_of(self, key: K) -> int | None:
-        return self._due_ms.get(key)
+        deadline = self._deadlines.get(key)
+        return deadline.due_ms if deadline is not None and deadline.is_due else None
 
     def __len__(self) -> int:
-        return len(self._due_ms)
+        return self._due_count
 
     def next_ms(self) -> int | None:
         """When to look again: never later than the earliest deadline, sometimes earlier."""
@@ -50,21 +72,20 @@ class DeadlineQueue(Generic[K]):
         """Removes and returns the keys whose deadline is not after `now_ms`, earliest first; the rest stays due."""
         due: list[K] = []
         while self._heap and self._heap[0][0] <= now_ms and len(due) < limit:
-            queued_ms, _, key = heappop(self._heap)
-            if self._queued_ms.get(key) != queued_ms:
+            queued_ms, _, deadline = heappop(self._heap)
+            if deadline.queued_ms != queued_ms or self._deadlines.get(deadline.key) is not deadline:
                 continue
-            del self._queued_ms[key]
-            deadline_ms = self._due_ms.get(key)
-            if deadline_ms is None:
-                continue
-            if deadline_ms > now_ms:
-                self._push(key, deadline_ms)
+            if not deadline.is_due:
+                del self._deadlines[deadline.key]
+            elif deadline.due_ms > now_ms:
+                self._push(deadline)
             else:
-                del self._due_ms[key]
-                due.append(key)
+                del self._deadlines[deadline.key]
+                self._due_count -= 1
+                due.append(deadline.key)
         return due
 
-    def _push(self, key: K, deadline_ms: int) -> None:
+    def _push(self, deadline: _Deadline[K]) -> None:
         self._sequence += 1
-        self._queued_ms[key] = deadline_ms
-        heappush(self._heap, (deadline_ms, self._sequence, key))
+        deadline.queued_ms = deadline.due_ms
+        heappush(self._heap, (deadline.due_ms, self._sequence, deadline))

@@ -70,6 +70,9 @@ class CoreHost(Generic[C]):
         self._awaiting_commit: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+        self._moment_s = -1.0
+        self._moment = Moment(0, 0)
+        """The last one that was asked for, and when."""
         log.watch(self._release_committed, self.unload)
 
     @property
@@ -168,7 +171,12 @@ class CoreHost(Generic[C]):
             raise BrokerError(ErrorCode.NOT_COORDINATOR)
 
     def _now(self) -> Moment:
-        return Moment(int(self._loop.time() * 1000), wall_clock_ms())
+        """The same for all that comes in one turn of a loop that reads its clock once per turn."""
+        at_s = self._loop.time()
+        if at_s != self._moment_s:
+            self._moment_s = at_s
+            self._moment = Moment(int(at_s * 1000), wall_clock_ms())
+        return self._moment
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 

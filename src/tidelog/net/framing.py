@@ -97,7 +97,7 @@ class FrameReader:
         if place is None:
             scratch = self._scratch
             if 4 <= byte_count <= ALONE_BYTES_MAX and not self._tail:
-                data = bytes(scratch[:byte_count])
+                data = scratch[:byte_count].tobytes()
                 size = byte_count - 4
                 if read_i32_be(data, 0) == size and self._frame_bytes_min <= size <= self._frame_bytes_max:
                     self._is_lent = False

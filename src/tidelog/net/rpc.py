@@ -27,7 +27,9 @@ from tidelog.protocol.message import Message
 Address = tuple[str, int]
 M = TypeVar("M", bound=Message)
 
-CONNECT_TIMEOUT_S = 5.0
+CONNECT_TIMEOUT_S = 2.0
+"""The kernel asks an address that does not answer again after 1, 3 and 7 seconds: who waits on for that is late when a
+network comes back."""
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 1.0
 DEFAULT_TIMEOUT_S = 30.0

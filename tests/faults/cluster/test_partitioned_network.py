@@ -75,7 +75,9 @@ def a_leader_of(load: Load) -> Callable[[ClusterState], int]:
 
 def heal(cluster: NetworkedCluster) -> None:
     cluster.network.heal()
+    healed_s = time.monotonic()
     wait_for(cluster.bootstrap, is_whole, "a whole cluster once the network is")
+    print(f"whole again {time.monotonic() - healed_s:.2f} s after the network")
 
 
 def finish(cluster: NetworkedCluster, load: Load) -> None:

@@ -253,6 +253,15 @@ def test_static_member_changes_its_protocol(driver: ConsumerDriver) -> None:
     same_after_crash(driver)
 
 
+def test_a_static_member_that_is_taken_out_by_its_instance_is_told_of_as_it_was_asked_for(
+    driver: ConsumerDriver,
+) -> None:
+    Consumer(driver, "c", "t", instance_id="i").join()
+    left = driver.leave(("", "i"), ("", "j"))
+    assert left.members == [("", "i", ErrorCode.NONE), ("", "j", ErrorCode.UNKNOWN_MEMBER_ID)]
+    assert driver.consumer_state() == "Empty"
+
+
 def test_an_empty_consumer_group_gives_way(driver: ConsumerDriver) -> None:
     consumer = Consumer(driver, "c", "t")
     consumer.join()

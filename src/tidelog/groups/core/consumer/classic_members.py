@@ -110,17 +110,19 @@ def heartbeat(group: ConsumerGroup, request: Heartbeat, world: World) -> ErrorCo
 def leave(draft: Draft, leaving: tuple[LeavingMember, ...], world: World) -> list[LeftMember]:
     """Members of either protocol, since this is also how an administrator takes members out."""
     results = []
-    for member_id, instance_id in leaving:
+    for named_id, instance_id in leaving:
+        member_id = named_id
         try:
             if instance_id is not None and member_id == UNKNOWN_MEMBER_ID:
                 # An administrator removes a static member by its instance id alone.
                 member_id = draft.group.static_members.get(instance_id, UNKNOWN_MEMBER_ID)
             validate_member(draft.group, member_id, instance_id)
         except BrokerError as error:
-            results.append(LeftMember(member_id, instance_id, error.code))
+            results.append(LeftMember(named_id, instance_id, error.code))
             continue
         remove_member(draft, member_id)
-        results.append(LeftMember(member_id, instance_id, NO_ERROR))
+        # By the names it was asked for: that is how a client finds the answer.
+        results.append(LeftMember(named_id, instance_id, NO_ERROR))
     if draft.records:
         refresh_epoch(draft, world.image, world.now, has_changed=True)
     return results

@@ -115,6 +115,16 @@ def test_upgrade_releases_who_waits_in_a_round(driver: ConsumerDriver) -> None:
     driver.advance(REBALANCE_MS)
 
 
+def test_who_waits_in_a_round_is_answered_if_there_is_no_room_for_the_consumer() -> None:
+    driver = ConsumerDriver(settings=GroupSettings(initial_rebalance_delay_ms=1, consumer_max_size=1))
+    member_id, token = driver.join_known(protocols=(("range", subscription("t")),))
+    with pytest.raises(BrokerError) as caught:
+        Consumer(driver, "c", "t").join()
+    assert caught.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    driver.advance(10)
+    assert (driver.replies[token].error, driver.replies[token].member_id) == (ErrorCode.NONE, member_id)
+
+
 def test_a_failed_upgrade_leaves_a_classic_group(driver: ConsumerDriver) -> None:
     classic = stable_classic(driver)
     driver.append_error = ErrorCode.NOT_COORDINATOR

@@ -97,38 +97,40 @@ class ConsumerGroups:
         validate_heartbeat(request, self._settings.consumer_assignors)
         if request.member_epoch < 0:
             return self._decide_leave(group, request, now)
-        decision = Decision(HeartbeatReply(request.member_id, request.member_epoch))
+        classic = None
         if group is not None:
             draft = Draft(group)
         elif request.member_epoch == 0:
-            draft = self._begin(request.group_id, now, decision)
+            classic = self._classic.get(request.group_id)
+            draft = self._begin(request.group_id, classic)
         else:
             raise self._not_found(request.group_id)
         member_id, current, reply = heartbeats.heartbeat(draft, request, self._world(now))
+        decision = Decision(reply)
+        if classic is not None:
+            self._end_classic(classic, now, decision)
         self._keep_alive(request.group_id, member_id, self._session_timeout_ms(request.group_id), now)
-        if draft.records:
+        if draft.records and (group is None or current != group.current_of(member_id)):
+            # Its time runs from when it was told, whatever others do in the meantime.
             self._maybe_limit_revocation(draft, member_id, current, now)
         self._maybe_assign_later(draft.group, now)
-        decision.reply = reply
         decision.records += draft.records
         return decision
 
-    def _begin(self, group_id: str, now: Moment, decision: Decision[HeartbeatReply]) -> Draft:
+    def _begin(self, group_id: str, classic: ClassicGroup | None) -> Draft:
         """A group that is new, or was a classic one until now."""
-        classic = self._classic.get(group_id)
         draft = Draft(ConsumerGroup(group_id), is_new=True)
-        if classic is None:
-            return draft
-        if classic.members:
+        if classic is not None and classic.members:
             for record in migration.upgrade_records(classic, self._settings, self.image):
                 draft.add(record)
-            self._release_classic(classic, now, decision)
-        if classic.is_recorded:
-            decision.records.append(GroupMetadataRecord(group_id, None))
         return draft
 
-    def _release_classic(self, classic: ClassicGroup, now: Moment, decision: Decision[HeartbeatReply]) -> None:
+    def _end_classic(self, classic: ClassicGroup, now: Moment, decision: Decision[HeartbeatReply]) -> None:
         """Whoever waits for a round that will not end begins again, in the group as it is then."""
+        if classic.is_recorded:
+            decision.records.append(GroupMetadataRecord(classic.group_id, None))
+        if not classic.members:
+            return
         for member in classic.members.values():
             decision.release(classic.park_join(member, None), Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             decision.release(member.sync_token, Synced(ErrorCode.REBALANCE_IN_PROGRESS))

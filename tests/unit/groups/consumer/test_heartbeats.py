@@ -130,6 +130,36 @@ def test_who_does_not_let_go_in_time_is_out(driver: ConsumerDriver) -> None:
     assert len(second.partitions) == 4
 
 
+def test_what_others_do_gives_nobody_more_time_to_let_go(driver: ConsumerDriver) -> None:
+    first, second = Consumer(driver, "a", "t"), Consumer(driver, "b", "t")
+    first.join()
+    second.join()
+    owned = first.owned
+    for _ in range(REVOKE_MS // 10_000):
+        driver.send("a", first.epoch, owned=owned)
+        second.beat()
+        # The member that does not let go has a new target made with its next heartbeat.
+        third = Consumer(driver, "c", "t")
+        third.join()
+        third.leave()
+        driver.advance(10_000)
+    assert refused(driver, "a", first.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_will_be_back_need_not_let_go_in_time(driver: ConsumerDriver) -> None:
+    first = Consumer(driver, "a", "t", instance_id="i", rebalance_timeout_ms=10_000)
+    first.join()
+    second = Consumer(driver, "b", "t")
+    second.join()
+    driver.send("a", first.epoch, instance_id="i")
+    first.leave(-2)
+    driver.advance(20_000)
+    assert "a" in {member.member_id for member in driver.describe().members}
+    settle(second)
+    driver.advance(SESSION_MS - 20_000)
+    assert "a" not in {member.member_id for member in driver.describe().members}
+
+
 def test_the_time_to_let_go_begins_again_with_a_crash(driver: ConsumerDriver) -> None:
     first, second = Consumer(driver, "a", "t"), Consumer(driver, "b", "t")
     first.join()

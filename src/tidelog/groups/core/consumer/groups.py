@@ -23,6 +23,7 @@ from tidelog.groups.core.consumer.messages import (
     HeartbeatReply,
 )
 from tidelog.groups.core.consumer.records import (
+    STATIC_LEAVE_EPOCH,
     ConsumerGroupRecord,
     CurrentAssignment,
     GroupEpochRecord,
@@ -350,7 +351,7 @@ class ConsumerGroups:
         for kind, member_id in due:
             if member_id not in draft.group.members:
                 continue
-            if kind == REVOKE and group.current_of(member_id).state is not MemberState.UNREVOKED_PARTITIONS:
+            if kind == REVOKE and not _must_revoke(group.current_of(member_id)):
                 continue
             heartbeats.fence(draft, member_id, self._world(now))
         if not draft.records:
@@ -439,6 +440,11 @@ class ConsumerGroups:
         if current.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
             key = (REVOKE, draft.group.group_id, member_id)
             self._deadlines.schedule(key, now.ticks_ms + member.rebalance_timeout_ms)
+
+
+def _must_revoke(current: CurrentAssignment) -> bool:
+    """A static member that will be back has nothing left to give up; its session says how long it is waited for."""
+    return current.state is MemberState.UNREVOKED_PARTITIONS and current.epoch != STATIC_LEAVE_EPOCH
 
 
 def _owned_since(current: CurrentAssignment, request: Commit) -> bool:

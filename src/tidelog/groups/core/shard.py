@@ -368,6 +368,7 @@ class GroupShard:
     def _begin_as_classic(self, group: ClassicGroup, now: Moment, decision: Decision[None]) -> None:
         """The group was a consumer group a moment ago."""
         for member in group.members.values():
+            self.consumers.end_deadlines(group.group_id, member.member_id)
             self._rebalancer.keep_alive(group, member, now)
         if group.state is STABLE:
             self._rebalancer.prepare_rebalance(group, now, decision)

@@ -188,6 +188,42 @@ def test_downgrade_when_the_last_consumer_is_silent(driver: ConsumerDriver) -> N
     assert group_type(driver) == "classic"
 
 
+def test_downgrade_of_a_member_whose_favourite_is_no_consumers(driver: ConsumerDriver) -> None:
+    """The protocol that the group agreed on is a consumer's; what else a member offers need not be."""
+    known = ("range", subscription("t"))
+    first, token = driver.join_known(protocols=(("custom", b""), known))
+    second, _ = driver.join_known(protocols=(known,))
+    driver.advance(10)
+    generation = driver.replies[token].generation
+    driver.send_sync(second, generation)
+    driver.send_sync(first, generation, {first: encode_assignment({T: {0: 1}}, 0, driver.image)})
+    consumer = Consumer(driver, "c", "t")
+    consumer.join()
+    assert group_type(driver) == "consumer"
+    consumer.leave()
+    driver.advance(2)
+    assert group_type(driver) == "classic"
+    same_after_crash(driver)
+
+
+def test_deadlines_of_a_consumer_group_end_with_it(driver: ConsumerDriver) -> None:
+    classic, consumer = mixed(driver)
+    Consumer(driver, "d", "t").join()
+    assert classic.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    driver.leave("d")
+    consumer.leave()
+    driver.advance(2)
+    assert classic.join().error is ErrorCode.NONE
+    assert classic.sync({T: (0, 1, 2, 3)}) is ErrorCode.NONE
+    for _ in range(REBALANCE_MS // 5000 - 1):
+        driver.advance(5000)
+        assert classic.heartbeat() is ErrorCode.NONE
+    again = Consumer(driver, "e", "t")
+    again.join()
+    driver.advance(5000)
+    assert classic.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_downgrade_is_made_up_for_after_a_crash(driver: ConsumerDriver) -> None:
     classic, consumer = mixed(driver)
     consumer.leave()

@@ -81,7 +81,7 @@ def sync(group: ConsumerGroup, request: Sync, world: World) -> Synced:
         raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if _reachable_epoch(group, world) > current.epoch and current.state is not UNREVOKED_PARTITIONS:
         raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS)
-    version = embedded.decode_subscription(classic.protocols[0][1]).version
+    version = embedded.decode_version(classic.protocols[0][1])
     assignment = embedded.encode_assignment(current.owned, version, world.image)
     return Synced(NO_ERROR, CONSUMER_PROTOCOL_TYPE, protocol, assignment)
 

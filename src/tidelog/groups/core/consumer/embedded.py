@@ -78,6 +78,14 @@ def by_topic_id(named: Sequence[tuple[str, Sequence[int]]], image: MetadataImage
     }
 
 
+def decode_version(metadata: bytes) -> int:
+    """Of a subscription; the oldest for bytes that are none, since a protocol's metadata may be of another kind."""
+    try:
+        return _decode_version(metadata)
+    except ValueError:
+        return 0
+
+
 def _decode_version(data: bytes) -> int:
     if len(data) < 2:
         raise ValueError("too short for a version")

@@ -411,6 +411,11 @@ class ConsumerGroups:
         if self._may_downgrade(group):
             self._deadlines.schedule((DOWNGRADE, group.group_id, ""), now.ticks_ms)
 
+    def end_deadlines(self, group_id: str, member_id: str) -> None:
+        """The group is a classic one now, and one day may be another consumer group."""
+        for kind in MEMBER_DEADLINES - {SESSION}:
+            self._deadlines.cancel((kind, group_id, member_id))
+
     def _may_downgrade(self, group: ConsumerGroup) -> bool:
         return (
             self._settings.allows_downgrade

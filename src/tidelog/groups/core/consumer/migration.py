@@ -108,7 +108,7 @@ def downgrade_record(
     for member_id, subscription in group.members.items():
         assert subscription.classic is not None
         classic = subscription.classic
-        version = embedded.decode_subscription(classic.protocols[0][1]).version
+        version = embedded.decode_version(classic.protocols[0][1])
         assignment = embedded.encode_assignment(group.current_of(member_id).owned, version, image)
         members.append(
             Member(

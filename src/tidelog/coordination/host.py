@@ -235,6 +235,10 @@ class CoreHost(Generic[C]):
         except TimeoutError:
             # The records may still be committed later; the client is told to ask again.
             raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The write was not committed in time.") from None
+        finally:
+            # All are as patient, so who gives up is the first; a commit that never comes must not gather them.
+            while self._awaiting_commit and self._awaiting_commit[0][1].done():
+                self._awaiting_commit.popleft()
 
     # -- time --------------------------------------------------------------------------------------------------------
 

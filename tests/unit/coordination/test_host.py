@@ -209,6 +209,18 @@ async def test_a_write_that_is_never_committed_is_answered_in_time() -> None:
         assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+async def test_who_was_answered_in_time_is_not_remembered_until_the_commit() -> None:
+    async with hosted(log := MemoryLog(commits_at_once=False), commit_timeout_ms=20) as host:
+        asked = [asyncio.ensure_future(host.execute(host.core.decide_set, ("a", number))) for number in range(10)]
+        await asyncio.wait(asked)
+        assert all(isinstance(each.exception(), BrokerError) for each in asked)
+        assert not host._awaiting_commit
+        question = asyncio.ensure_future(host.execute(host.core.get, "a"))
+        await asyncio.sleep(0)
+        log.commit()
+        assert await question == 9
+
+
 @pytest.mark.parametrize(
     ("refused", "told"),
     [

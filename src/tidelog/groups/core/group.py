@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Final
@@ -399,7 +398,6 @@ class ClassicGroup:
         return self._subscribed_topics
 
 
-@lru_cache(maxsize=1024)
 def decode_subscribed_topics(metadata: bytes) -> frozenset[str]:
     """The topics of a consumer's subscription: the prefix that every version of that format starts with."""
     topics: list[str] = []

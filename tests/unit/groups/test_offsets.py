@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from tests.unit.groups.driver import SESSION_MS, START_WALL_MS, ShardDriver, subscription
 
@@ -318,6 +320,27 @@ def test_a_retention_of_their_own_wins() -> None:
     assert driver.fetch("t", 1).offset == 2
     driver.advance(RETENTION_MS)
     assert driver.fetch("t", 1).offset == -1
+
+
+def test_a_retention_without_end() -> None:
+    driver = retaining()
+    assert driver.commit(at(1), retention_ms=2**63 - 1) == [NONE]
+    driver.crash()
+    driver.advance(RETENTION_MS + CHECK_MS)
+    assert driver.fetch("t", 0).offset == 1
+
+
+def test_subscriptions_are_not_kept_once_they_are_read() -> None:
+    """They come from clients and may be large."""
+    driver = ShardDriver()
+    large = subscription(*(f"topic-{number}" for number in range(1000)))
+    references = sys.getrefcount(large)
+    (member,) = driver.form_group(protocols=[("range", large)])
+    assert driver.shard.groups["g"].is_subscribed_to("topic-999")
+    driver.leave(member)
+    driver.batches.clear()
+    driver.replies.clear()
+    assert sys.getrefcount(large) == references
 
 
 def test_an_empty_group_without_offsets_goes_at_the_next_check() -> None:

@@ -19,6 +19,9 @@ from tidelog.model.ids import NO_PRODUCER_ID, ZERO_TOPIC_ID
 METADATA_BYTES_MAX: Final = 32767
 """What the record's string can hold, whatever `offset.metadata.max.bytes` says."""
 
+TIMESTAMP_MAX_MS: Final = 2**63 - 1
+"""A retention of as much as a client can ask for ends when the record's number does."""
+
 FetchedTopic = tuple[str, bytes, list[FetchedOffset]]
 """(topic, topic id, partitions), in the order of the request."""
 
@@ -132,7 +135,7 @@ def decide_commit(request: Commit, now: Moment, settings: GroupSettings) -> Deci
     """The reply holds one code per offset, in the order of the request."""
     max_length = settings.offset_metadata_max_bytes
     commit_ms = now.wall_ms
-    expire_ms = -1 if request.retention_ms == -1 else commit_ms + request.retention_ms
+    expire_ms = -1 if request.retention_ms == -1 else min(commit_ms + request.retention_ms, TIMESTAMP_MAX_MS)
     errors: list[ErrorCode] = []
     decision: Decision[Sequence[ErrorCode]] = Decision(errors)
     records = decision.records

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.unit.groups.driver import SESSION_MS, ShardDriver, durable_view
 
 from tidelog.groups.core.messages import Joined, Synced
+from tidelog.groups.core.settings import GroupSettings
 from tidelog.model.errors import ErrorCode
 
 NONE = ErrorCode.NONE
@@ -160,6 +161,22 @@ def test_a_round_that_no_static_member_comes_to_is_prolonged() -> None:
     driver.advance(SESSION_MS - 1)
     assert driver.state() == "PreparingRebalance"
     driver.advance(1)
+    assert driver.state() == "Empty"
+
+
+def test_a_round_of_static_members_that_leave_it_no_time_is_not_prolonged_all_the_time() -> None:
+    driver = ShardDriver(GroupSettings(initial_rebalance_delay_ms=0))
+    token, _ = driver.send_join(instance="i", rebalance_ms=0)
+    driver.send_sync(driver.replies[token].member_id, 1)
+    dynamic, _ = driver.join_known(rebalance_ms=0)
+    driver.leave(dynamic)
+    for _ in range(5):
+        deadline_ms = driver.shard.deadline_ms()
+        assert deadline_ms is not None
+        driver.ticks_ms = max(deadline_ms, driver.ticks_ms)
+        driver.perform(driver.shard.decide_deadlines(driver.now))
+    assert driver.ticks_ms >= 1000
+    driver.advance(SESSION_MS)
     assert driver.state() == "Empty"
 
 

@@ -14,7 +14,7 @@ from tidelog.coordination.decision import Decision, Moment
 from tidelog.groups.core.group import ClassicGroup, Member
 from tidelog.groups.core.messages import UNKNOWN_MEMBER_ID, Joined, Synced
 from tidelog.groups.core.records import GroupMetadataRecord, StoredGroup
-from tidelog.groups.core.settings import EMPTY_GROUP_RETRY_MS, GroupSettings
+from tidelog.groups.core.settings import EMPTY_GROUP_RETRY_MS, STATIC_REJOIN_TIMEOUT_MIN_MS, GroupSettings
 from tidelog.groups.core.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from tidelog.model.errors import NO_ERROR, ErrorCode
 
@@ -87,7 +87,8 @@ class Rebalancer:
             self._become_empty(group, now, decision)
         elif not group.maybe_elect_joined_leader():
             # Only static members are left and none came back: their sessions decide how long they are waited for.
-            self._deadlines.schedule((JOIN, group.group_id, ""), now.ticks_ms + group.rebalance_timeout_ms)
+            timeout_ms = max(group.rebalance_timeout_ms, STATIC_REJOIN_TIMEOUT_MIN_MS)
+            self._deadlines.schedule((JOIN, group.group_id, ""), now.ticks_ms + timeout_ms)
         else:
             self._form_generation(group, now, decision)
 

@@ -15,6 +15,9 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 EMPTY_GROUP_RETRY_MS = 1000
 """When writing "the group is empty" failed, how soon it is tried again."""
 
+STATIC_REJOIN_TIMEOUT_MIN_MS = 1000
+"""How soon a round is looked at again to which no static member came: members may say that they need no time at all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:

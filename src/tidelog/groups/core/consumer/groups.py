@@ -1,7 +1,8 @@
 """All consumer groups of a shard: puts requests to them, keeps their deadlines, moves groups between the protocols.
 
 A group id stands for a classic group or a consumer group, never for both; `replay` keeps it so. Deadlines are not taken
-back when what they are for is over: whoever is called looks whether there is still something to do.
+back when what they are for is over: whoever is called looks whether there is still something to do. Only a group that
+becomes a classic one leaves none behind: its members may be those of another consumer group before they are due.
 """
 
 from __future__ import annotations

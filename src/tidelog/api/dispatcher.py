@@ -21,13 +21,11 @@ from tidelog.api.context import RequestContext, Services
 from tidelog.api.forwarding import forward_or_handle
 from tidelog.api.table import BY_KEY, Api
 from tidelog.codec.buffers import Buffer
-from tidelog.model import limits
 from tidelog.net.connection import Connection
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply, Reply
 from tidelog.protocol.errors import MalformedMessage
 from tidelog.protocol.headers import decode_behind_version, encode_response_header
 from tidelog.protocol.index import ApiKey, api_name, is_flexible, is_response_header_flexible, request_class
-from tidelog.protocol.private_apis import RAFT_API_KEY
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import DurationHistogram, NodeMetrics
 
@@ -35,8 +33,6 @@ logger = get_logger("tidelog.api")
 
 _unpack_key_version: Final = Struct(">hh").unpack_from
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
-_LARGE: Final = frozenset({int(ApiKey.PRODUCE), RAFT_API_KEY})
-"""What carries records, which are not decoded."""
 
 FrameHandler = Callable[[RequestContext, Buffer, int], bytes | Buffers | PendingReply | None]
 MessageHandler = Callable[[RequestContext, Any], Any]
@@ -48,6 +44,7 @@ class _Route:
 
     __slots__ = (
         "api",
+        "bytes_max",
         "decode_request",
         "duration",
         "flexible_from",
@@ -63,6 +60,7 @@ class _Route:
         self.api = api
         self.min_version = api.min_version
         self.max_version = api.max_version
+        self.bytes_max = api.bytes_max
         flexible = (version for version in range(api.min_version, api.max_version + 1) if is_flexible(api.key, version))
         self.flexible_from = next(flexible, api.max_version + 1)
         self.handle_frame: FrameHandler | None = getattr(module, "handle_frame", None)
@@ -115,7 +113,7 @@ class Dispatcher:
             return self._refuse_version(frame, start, api_key, version)
         if not self._is_open and not route.api.between_nodes:
             raise CloseConnection("starting", "the node has not started yet")
-        if len(frame) - start > limits.REQUEST_BYTES_MAX and api_key not in _LARGE:
+        if len(frame) - start > route.bytes_max:
             raise CloseConnection("oversized", f"api key {api_key} with {len(frame) - start} bytes")
         try:
             correlation_id, client_id, position = decode_behind_version(

@@ -38,6 +38,7 @@ from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.shard import GroupShard
 from tidelog.metadata.features import GROUP_VERSION
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.runtime.pauses import with_pauses
 from tidelog.telemetry.metrics import GroupSample
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class GroupCoordinator:
 
     async def describe_groups(self, group_ids: Sequence[str]) -> list[DescribedGroup]:
         described: list[DescribedGroup] = []
-        for group_id in group_ids:
+        async for group_id in with_pauses(dict.fromkeys(group_ids)):
             try:
                 shard = self._shard_of(group_id)
                 groups = await shard.execute(shard.core.describe_groups, (group_id,))
@@ -225,7 +226,7 @@ class GroupCoordinator:
 
     async def describe_consumer_groups(self, group_ids: Sequence[str]) -> list[DescribedConsumerGroup]:
         described: list[DescribedConsumerGroup] = []
-        for group_id in group_ids:
+        async for group_id in with_pauses(dict.fromkeys(group_ids)):
             try:
                 self._require_consumer_groups()
                 _require_group_id(group_id)
@@ -238,7 +239,7 @@ class GroupCoordinator:
 
     async def delete_groups(self, group_ids: Sequence[str]) -> list[tuple[str, ErrorCode]]:
         results: list[tuple[str, ErrorCode]] = []
-        for group_id in dict.fromkeys(group_ids):
+        async for group_id in with_pauses(dict.fromkeys(group_ids)):
             try:
                 shard = self._shard_of(group_id)
                 # All in one step: whoever joins or commits in between would lose a part of its offsets.

@@ -15,6 +15,7 @@ from tidelog.api.config_resources import (
 from tidelog.api.context import RequestContext
 from tidelog.controller.core.names import check_topic_name
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.limits import GROUP_CONFIGS_DESCRIBED_MAX
 from tidelog.protocol.generated.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -27,9 +28,19 @@ from tidelog.protocol.generated.describe_configs import (
 
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     results = []
+    groups = 0
+    answered: set[tuple[int, str, frozenset[str]]] = set()
     for resource in request.resources:
+        # A few bytes ask for thousands: what is asked again is not told again.
+        asked = resource.resource_type, resource.resource_name, frozenset(resource.configuration_keys or ())
+        if asked in answered:
+            continue
+        answered.add(asked)
+        groups += resource.resource_type == ResourceType.GROUP
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
+            if resource.resource_type == ResourceType.GROUP and groups > GROUP_CONFIGS_DESCRIBED_MAX:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "Too many groups are asked for in one request")
             result.configs = [
                 _result(entry, request.include_synonyms, request.include_documentation)
                 for entry in _describe(context, resource)

@@ -15,9 +15,14 @@ from tidelog.protocol.generated.describe_producers import (
 
 def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     topics = []
+    answered: set[tuple[str, int]] = set()
     for topic in request.topics:
         answers = []
         for index in topic.partition_indexes:
+            # Four bytes ask for all producers of a partition: what is asked again is not told again.
+            if (topic.name, index) in answered:
+                continue
+            answered.add((topic.name, index))
             answer = PartitionResponse(partition_index=index)
             try:
                 partition = context.services.partitions.require(topic.name, index)

@@ -10,11 +10,12 @@ from tidelog.protocol.generated.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from tidelog.runtime.pauses import with_pauses
 
 
 async def handle(context: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    ids = dict.fromkeys(request.transactional_ids)
-    return DescribeTransactionsResponse(transaction_states=[await _describe(context, name) for name in ids])
+    ids = with_pauses(dict.fromkeys(request.transactional_ids))
+    return DescribeTransactionsResponse(transaction_states=[await _describe(context, name) async for name in ids])
 
 
 async def _describe(context: RequestContext, transactional_id: str) -> TransactionState:

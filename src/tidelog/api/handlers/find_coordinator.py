@@ -8,6 +8,7 @@ from tidelog.api.context import RequestContext
 from tidelog.coordination.partitioning import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from tidelog.runtime.pauses import with_pauses
 
 FIRST_VERSION_WITH_KEYS = 4
 GROUP = 0
@@ -24,7 +25,9 @@ class _Found(NamedTuple):
 
 async def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if context.version >= FIRST_VERSION_WITH_KEYS:
-        answers = [await _answer(context, request.key_type, key) for key in request.coordinator_keys]
+        # Each is answered once, however often it was asked for.
+        keys = dict.fromkeys(request.coordinator_keys)
+        answers = [await _answer(context, request.key_type, key) async for key in with_pauses(keys)]
         return FindCoordinatorResponse(coordinators=answers)
     answer = await _answer(context, request.key_type, request.key)
     return FindCoordinatorResponse(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
 from tidelog.api.context import RequestContext
@@ -31,7 +31,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 10
 def handle(
     context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Coroutine[Any, Any, OffsetFetchResponse]:
-    groups = request.groups if context.version >= FIRST_VERSION_WITH_GROUPS else [_as_group(request)]
+    groups = _asked_once(request.groups) if context.version >= FIRST_VERSION_WITH_GROUPS else [_as_group(request)]
     commits: list[Awaitable[None]] = []
     answers = [_fetch(context, group, request.require_stable, commits) for group in groups]
     if commits:
@@ -52,6 +52,19 @@ async def _answer_when_committed(
         elif outcome is not None:
             raise outcome
     return _respond(context, request, answers)
+
+
+def _asked_once(groups: Sequence[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """A few bytes ask for all offsets of a group: those are not told again and again."""
+    wholes: set[str] = set()
+    once = []
+    for group in groups:
+        if group.topics is None:
+            if group.group_id in wholes:
+                continue
+            wholes.add(group.group_id)
+        once.append(group)
+    return once
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

@@ -100,7 +100,9 @@ class Transactions(RuleBasedStateMachine):
         self.marked: dict[str, set[TopicPartition]] = {}
         """Partitions that have the marker of a prepared outcome, as far as this run of the coordinator knows."""
         self.shut_out: set[tuple[str, int, int]] = set()
-        """Name, id and epoch of producers that were fenced: by a time-out, or because another one started."""
+        """Name, id and epoch of producers that were fenced because another one started."""
+        self.timed_out: set[tuple[str, int, int]] = set()
+        """The same of those fenced by a time-out: they may ask for the next epoch until another one starts."""
         self.counter = 0
 
     def teardown(self) -> None:
@@ -150,6 +152,7 @@ class Transactions(RuleBasedStateMachine):
         metadata = self.driver.shard.transactions.get(name)
         if metadata is not None:
             self.shut_out.add((name, metadata.producer_id, metadata.producer_epoch))
+        self.shut_out |= {producer for producer in self.timed_out if producer[0] == name}
 
     @rule(client=clients, index=st.integers(0, PARTITIONS - 1), size=st.integers(1, 3))
     def write(self, client: Client, index: int, size: int) -> None:
@@ -195,7 +198,9 @@ class Transactions(RuleBasedStateMachine):
         error = self.driver.perform(self.driver.shard.decide_add_partitions(request, self.driver.now))
         if error is not ErrorCode.NONE:
             return False
-        assert (client.name, client.held.producer_id, client.held.producer_epoch) not in self.shut_out
+        producer = (client.name, client.held.producer_id, client.held.producer_epoch)
+        assert producer not in self.shut_out
+        assert producer not in self.timed_out
         self.ongoing.setdefault(client.name, Transaction())
         assert self.driver.shard.verify_partitions(request) == {target: ErrorCode.NONE}
         return True
@@ -247,7 +252,7 @@ class Transactions(RuleBasedStateMachine):
         for name, metadata in self.driver.shard.transactions.items():
             waited_ms = self.driver.now.wall_ms - metadata.start_timestamp_ms
             if metadata.state is TransactionState.ONGOING and waited_ms > metadata.timeout_ms:
-                self._shut_out(name)
+                self.timed_out.add((name, metadata.producer_id, metadata.producer_epoch))
         for name in self.driver.perform(self.driver.shard.decide_abort_timed_out(None, self.driver.now)):
             self._note_end(name)
 

@@ -268,8 +268,14 @@ async def test_a_new_producer_aborts_what_was_open_and_gets_its_epoch_at_once(wo
     await world.begin(0)
     second = await world.coordinator.init(Init(ID, TIMEOUT_MS))
     assert second == Initialised(ErrorCode.NONE, 1000, 2)
-    assert world.markers.written == [(TopicPartition("t", 0), Marker(1000, 1, commit=False, coordinator_epoch=4))]
+    abort = Marker(1000, 1, commit=False, coordinator_epoch=4, transaction_version=2)
+    assert world.markers.written == [(TopicPartition("t", 0), abort)]
     assert world.ids_given == 1
+
+
+async def test_a_producer_that_goes_on_aborts_what_was_open_and_keeps_its_id(world: World) -> None:
+    await world.begin(0)
+    assert await world.coordinator.init(Init(ID, TIMEOUT_MS, 1000, 0)) == Initialised(ErrorCode.NONE, 1000, 1)
 
 
 async def test_transactions_that_take_too_long_are_aborted(world: World) -> None:

@@ -115,6 +115,30 @@ def test_version_2_takes_a_new_id_when_the_epochs_run_out(driver: ShardDriver, c
     driver.check_replay()
 
 
+def test_the_new_id_waits_for_the_markers_of_the_old_one(driver: ShardDriver) -> None:
+    driver.init()
+    driver.set(producer_epoch=EPOCH_LAST)
+    held = Initialised(ErrorCode.NONE, 1000, EPOCH_LAST)
+    driver.add(held)
+    ended = driver.end(held, commit=True, moves_epoch=True)
+    assert driver.add(ended) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert driver.verify(ended, 0) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+    assert driver.end(ended, commit=False, moves_epoch=True).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert driver.init(producer_id=1001, epoch=0).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    driver.complete()
+    assert driver.add(ended) is ErrorCode.NONE
+
+
+def test_a_producer_that_missed_its_new_id_is_told_by_init(driver: ShardDriver) -> None:
+    driver.init()
+    driver.set(producer_epoch=EPOCH_LAST)
+    held = Initialised(ErrorCode.NONE, 1000, EPOCH_LAST)
+    driver.add(held)
+    driver.end(held, commit=True, moves_epoch=True)
+    driver.complete()
+    assert driver.init(producer_id=1000, epoch=EPOCH_LAST) == Initialised(ErrorCode.NONE, 1001, 0)
+
+
 def test_what_is_prepared_is_seen_through_after_a_crash(driver: ShardDriver, producer: Initialised) -> None:
     driver.add(producer, 0, 3)
     driver.end(producer, commit=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.transactions.driver import ID, ShardDriver
+from tests.unit.transactions.driver import ID, TIMEOUT_MS, ShardDriver
 
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.transactions.core.messages import Initialised
@@ -58,6 +58,27 @@ def test_going_on_after_an_error_keeps_the_id(driver: ShardDriver) -> None:
     assert driver.add(first) is ErrorCode.PRODUCER_FENCED
 
 
+def test_going_on_while_a_transaction_is_open_gives_the_epoch_that_aborted_it(driver: ShardDriver) -> None:
+    held = driver.init()
+    driver.add(held)
+    assert driver.init(producer_id=1000, epoch=0).prepared
+    driver.complete()
+    assert driver.init(producer_id=1000, epoch=0) == Initialised(ErrorCode.NONE, 1000, 1)
+    driver.check_replay()
+
+
+def test_a_producer_that_timed_out_may_go_on_unless_another_has_started(driver: ShardDriver) -> None:
+    for starts_another, expected in ((False, ErrorCode.NONE), (True, ErrorCode.PRODUCER_FENCED)):
+        held = driver.init()
+        driver.add(held)
+        driver.now_ms += TIMEOUT_MS + 1
+        driver.perform(driver.shard.decide_abort_timed_out(None, driver.now))
+        driver.complete()
+        if starts_another:
+            driver.init()
+        assert driver.init(producer_id=held.producer_id, epoch=held.producer_epoch).error is expected
+
+
 def test_a_forgotten_id_is_given_to_whoever_still_names_the_old_producer(driver: ShardDriver) -> None:
     assert driver.init(producer_id=5, epoch=3) == Initialised(ErrorCode.NONE, 1000, 0)
 
@@ -83,6 +104,34 @@ def test_the_last_epoch_is_left_for_fencing(driver: ShardDriver) -> None:
     driver.add(held)
     assert driver.init().prepared
     assert driver.metadata.producer_epoch == EPOCH_LAST + 1
+    driver.complete()
+    assert driver.init() == Initialised(ErrorCode.NONE, 1001, 0)
+
+
+def test_the_last_epoch_is_nobodys(driver: ShardDriver) -> None:
+    driver.init()
+    driver.set(producer_epoch=EPOCH_LAST)
+    held = Initialised(ErrorCode.NONE, 1000, EPOCH_LAST)
+    driver.add(held)
+    driver.init(producer_id=1000, epoch=EPOCH_LAST)
+    driver.complete()
+    guessed = held._replace(producer_epoch=EPOCH_LAST + 1)
+    for producer in (held, guessed):
+        assert driver.add(producer) is ErrorCode.PRODUCER_FENCED
+        assert driver.verify(producer, 0) == [ErrorCode.PRODUCER_FENCED]
+        assert driver.end(producer, commit=False, moves_epoch=True).error is ErrorCode.PRODUCER_FENCED
+    rotated = driver.init(producer_id=1000, epoch=EPOCH_LAST)
+    assert rotated == Initialised(ErrorCode.NONE, 1001, 0)
+    assert driver.init(producer_id=1000, epoch=EPOCH_LAST) == rotated, "a repeated request"
+    driver.check_replay()
+
+
+def test_a_transaction_found_in_the_last_epoch_times_out_like_others(driver: ShardDriver) -> None:
+    driver.init()
+    driver.add(Initialised(ErrorCode.NONE, 1000, 0))
+    driver.set(producer_epoch=EPOCH_LAST + 1)
+    driver.now_ms += TIMEOUT_MS + 1
+    assert driver.perform(driver.shard.decide_abort_timed_out(None, driver.now)) == [ID]
     driver.complete()
     assert driver.init() == Initialised(ErrorCode.NONE, 1001, 0)
 

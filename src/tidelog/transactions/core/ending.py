@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from tidelog.model.ids import NO_PRODUCER_ID
 from tidelog.transactions.core.messages import End, Ended
 from tidelog.transactions.core.metadata import EPOCH_MAX, TransactionMetadata
 from tidelog.transactions.core.records import TransactionRecord
@@ -25,13 +25,19 @@ def decide_end(metadata: TransactionMetadata, request: End, now: Moment) -> Deci
 
 
 def fence(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
-    """Aborts an ongoing transaction under an epoch its producer does not have."""
-    assert metadata.producer_epoch < EPOCH_MAX, "the last epoch is kept back for this"
+    """Aborts an ongoing transaction under an epoch its producer does not have.
+
+    The producer may still ask for that epoch, by InitProducerId or by an end of version 2, unless another one has
+    started.
+    """
+    # Nobody holds the last epoch, but a log that others wrote may say so; that transaction must end too.
+    epoch = min(metadata.producer_epoch + 1, EPOCH_MAX)
     fenced = metadata.transition(
         _S.PREPARE_EPOCH_FENCE,
         now_ms,
-        producer_epoch=metadata.producer_epoch + 1,
-        last_producer_epoch=NO_PRODUCER_EPOCH,
+        producer_epoch=epoch,
+        last_producer_epoch=metadata.producer_epoch,
+        client_version=2 if epoch > metadata.producer_epoch else 0,
     )
     return fenced.transition(_S.PREPARE_ABORT, now_ms)
 
@@ -46,7 +52,6 @@ def complete(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
         partitions=frozenset(),
         producer_id=metadata.next_producer_id,
         producer_epoch=0,
-        last_producer_epoch=metadata.producer_epoch,
     )
 
 
@@ -68,8 +73,12 @@ def _decide_moving(metadata: TransactionMetadata, request: End, now: Moment) -> 
         and request.producer_epoch == EPOCH_MAX - 1
         and metadata.producer_epoch == 0
     )
-    is_repeated = ran_out or metadata.producer_epoch == request.producer_epoch + 1
-    is_current = metadata.producer_epoch == request.producer_epoch
+    # The last epoch is nobody's: neither to go on with nor to be told.
+    is_last = metadata.producer_epoch == EPOCH_MAX
+    is_repeated = ran_out or (metadata.producer_epoch == request.producer_epoch + 1 and not is_last)
+    is_current = metadata.producer_epoch == request.producer_epoch and not is_last
+    if metadata.is_about_to_become(request.producer_id):
+        return Decision(Ended(ErrorCode.CONCURRENT_TRANSACTIONS))
     if metadata.producer_id != request.producer_id and not ran_out:
         return Decision(Ended(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
     if metadata.state.is_prepared:

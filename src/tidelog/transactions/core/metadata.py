@@ -28,7 +28,7 @@ class TransactionMetadata(NamedTuple):
     next_producer_id: int = NO_PRODUCER_ID
     """Takes over when the transaction that used up the last epoch is complete."""
     client_version: int = 0
-    """2 when the transaction was ended by transaction version 2, otherwise 0."""
+    """2 when the transaction was ended under an epoch of its own, as transaction version 2 does, otherwise 0."""
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     """The epoch before the current one, if the same producer got both. Not in the log: a producer that repeats
     InitProducerId after a failover is fenced, as with Kafka."""
@@ -36,6 +36,10 @@ class TransactionMetadata(NamedTuple):
     @property
     def is_epoch_exhausted(self) -> bool:
         return is_exhausted(self.producer_epoch)
+
+    def is_about_to_become(self, producer_id: int) -> bool:
+        """Whether the producer was told this id already, and its markers under the old one are still being written."""
+        return self.next_producer_id == producer_id != NO_PRODUCER_ID
 
     def transition(self, state: TransactionState, now_ms: int, **changes: Any) -> TransactionMetadata:
         assert state in TRANSITIONS[self.state], f"a transaction cannot go from {self.state} to {state}"

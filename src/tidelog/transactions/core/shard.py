@@ -15,7 +15,7 @@ from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from tidelog.model.limits import DECISION_BYTES_MAX
 from tidelog.transactions.core import ending
 from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised, Listed
-from tidelog.transactions.core.metadata import NO_TIMESTAMP, TransactionMetadata, is_exhausted
+from tidelog.transactions.core.metadata import EPOCH_MAX, NO_TIMESTAMP, TransactionMetadata, is_exhausted
 from tidelog.transactions.core.records import TransactionRecord, decode_record, encode_record
 from tidelog.transactions.core.settings import (
     EXPIRED_PER_BATCH_MAX,
@@ -54,6 +54,8 @@ class TransactionShard:
                 update_timestamp_ms=now.wall_ms,
             )
             return _initialised(request, created)
+        if metadata.is_about_to_become(request.producer_id):
+            return Decision(Initialised(ErrorCode.CONCURRENT_TRANSACTIONS))
         if not _may_continue(metadata, request):
             return Decision(Initialised(ErrorCode.PRODUCER_FENCED))
         if metadata.state.is_prepared:
@@ -68,7 +70,11 @@ class TransactionShard:
     def _next_epoch(self, metadata: TransactionMetadata, request: Init, now: Moment) -> Decision[Initialised]:
         expects = request.producer_epoch != NO_PRODUCER_EPOCH
         start = {"timeout_ms": request.timeout_ms, "partitions": frozenset(), "start_timestamp_ms": NO_TIMESTAMP}
-        if metadata.is_epoch_exhausted and (not expects or request.producer_epoch == metadata.producer_epoch):
+        is_current = not expects or request.producer_epoch == metadata.producer_epoch
+        if metadata.producer_epoch == EPOCH_MAX:
+            # A fenced producer goes on under the epoch that it was fenced with, but the last is nobody's.
+            is_current = is_current or request.producer_epoch == metadata.last_producer_epoch
+        if metadata.is_epoch_exhausted and is_current:
             if request.fresh_producer_id == NO_PRODUCER_ID:
                 return Decision(Initialised(ErrorCode.NONE, needs_producer_id=True))
             rotated = metadata.transition(
@@ -76,7 +82,7 @@ class TransactionShard:
                 now.wall_ms,
                 producer_id=request.fresh_producer_id,
                 producer_epoch=0,
-                last_producer_epoch=metadata.producer_epoch if expects else NO_PRODUCER_EPOCH,
+                last_producer_epoch=request.producer_epoch,
                 client_version=0,
                 **start,
             )
@@ -261,9 +267,11 @@ def _may_continue(metadata: TransactionMetadata, request: Init) -> bool:
 
 
 def _check_producer(metadata: TransactionMetadata | None, request: AddPartitions) -> ErrorCode:
+    if metadata is not None and metadata.is_about_to_become(request.producer_id):
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if metadata is None or metadata.producer_id != request.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if metadata.producer_epoch != request.producer_epoch:
+    if metadata.producer_epoch != request.producer_epoch or request.producer_epoch == EPOCH_MAX:
         return ErrorCode.PRODUCER_FENCED
     if metadata.state.is_prepared:
         return ErrorCode.CONCURRENT_TRANSACTIONS

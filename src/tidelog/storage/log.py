@@ -205,9 +205,14 @@ class Log:
         return self.producer_state.first_open_offset
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """How far readers of committed data may go: the high watermark, or the first transaction undecided below."""
+        """How far readers of committed data may go: the high watermark, or the first transaction undecided below.
+
+        Never before the start of the log: records of an open transaction may be deleted like others.
+        """
         first_unstable = self.producer_state.first_unstable_offset(high_watermark)
-        return high_watermark if first_unstable is None or first_unstable > high_watermark else first_unstable
+        if first_unstable is None or first_unstable > high_watermark:
+            return high_watermark
+        return max(first_unstable, self.log_start_offset)
 
     @property
     def hint(self) -> LogHint:

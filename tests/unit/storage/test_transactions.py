@@ -84,6 +84,15 @@ def test_an_open_transaction_above_the_high_watermark_holds_nobody_back(tmp_path
     assert log.last_stable_offset(3) == 3
 
 
+def test_the_last_stable_offset_is_not_before_the_start_of_the_log(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, data(1, 0, 0, transactional=True))  # 0
+    append(log, batch_of(3))  # 1 to 3
+    log.delete_records_before(2)
+    assert log.first_unstable_offset == 0
+    assert log.last_stable_offset(4) == 2
+
+
 def test_a_refused_marker_is_not_written(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append(log, data(1, 3, 0, transactional=True))

@@ -303,8 +303,10 @@ class Partition:
             self._high_watermark_moved()
 
     def _high_watermark_moved(self) -> None:
+        high_watermark = self._role.high_watermark
+        # Nobody may ever ask for the last stable offset here: of a follower nobody does.
+        self.log.producer_state.high_watermark_moved(high_watermark)
         if self.commit_waiters:
-            high_watermark = self._role.high_watermark
             ready = [waiter for offset, waiter in self.commit_waiters if offset <= high_watermark]
             self.commit_waiters = [wait for wait in self.commit_waiters if wait[0] > high_watermark]
             for waiter in ready:

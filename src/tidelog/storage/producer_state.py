@@ -99,7 +99,8 @@ class ProducerState:
         self._open: dict[int, int] = {}
         """First offset -> producer id."""
         self._undelivered: dict[int, int] = {}
-        """First offset -> marker offset of transactions that ended above the high watermark: still unstable."""
+        """First offset -> marker offset, ascending by the marker, of transactions that ended above the high watermark:
+        still unstable."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -258,15 +259,29 @@ class ProducerState:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Where the oldest transaction begins whose outcome is unknown or not yet below the high watermark."""
+        self.high_watermark_moved(high_watermark)
         undelivered = self._undelivered
-        if undelivered:
-            for first_offset in [first for first, marker in undelivered.items() if marker < high_watermark]:
-                del undelivered[first_offset]
         first_open = next(iter(self._open), None)
         if undelivered:
             first = min(undelivered)
             return first if first_open is None else min(first, first_open)
         return first_open
+
+    def high_watermark_moved(self, high_watermark: int) -> None:
+        """Transactions whose marker is below are over for everyone."""
+        undelivered = self._undelivered
+        if not undelivered:
+            return
+        delivered: list[int] = []
+        for first_offset, marker in undelivered.items():
+            if marker >= high_watermark:
+                break
+            delivered.append(first_offset)
+        if len(delivered) == len(undelivered):
+            undelivered.clear()
+            return
+        for first_offset in delivered:
+            del undelivered[first_offset]
 
     def remove_expired(self, now_ms: int) -> int:
         """Forget producers that have been silent for too long and have no open transaction; how many."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from tests.unit.partitions.small_cluster import TOPIC, TOPIC_ID, SmallBroker, SmallCluster, wait_for
-from tests.unit.storage.log_building import data, marker
 
 from tidelog.controller.core.decision import Decision
 from tidelog.model.errors import ErrorCode
@@ -496,16 +495,3 @@ async def test_the_high_watermark_survives_a_restart_of_everyone(tmp_path: Path)
             await broker.start()
             assert broker.partition.high_watermark == 3
         assert (await cluster.leader.produce(b"3"))[0] == 0
-
-
-async def test_no_replica_keeps_transactions_that_are_over(tmp_path: Path) -> None:
-    async with SmallCluster(tmp_path) as cluster:
-        await cluster.start(2)
-        partitions = [cluster.brokers[1].partition, cluster.brokers[2].partition]
-        leader = next(partition for partition in partitions if partition.is_leader)
-        for sequence in range(5):
-            leader.append_own(data(7, 0, sequence, transactional=True), 0)
-            leader.append_own(marker(7, 0, commit=True), 0)
-        end = leader.log.log_end_offset
-        await wait_for(lambda: all(p.high_watermark == end for p in partitions), "all of it is committed on both")
-        assert [len(partition.log.producer_state._undelivered) for partition in partitions] == [0, 0]

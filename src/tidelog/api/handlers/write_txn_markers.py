@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tidelog.api.context import RequestContext
 from tidelog.coordination.log import Marker
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -14,8 +16,15 @@ from tidelog.protocol.generated.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
+COMMIT_SECONDS_MAX = 8.0
+"""How long an answer waits for markers to be committed: less than a coordinator waits for the answer."""
+
+Waiting = list[tuple[WritableTxnMarkerPartitionResult, asyncio.Future[None]]]
+
 
 async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    # All are written before one is waited for: a partition that is short of replicas holds up no other transaction.
+    waiting: Waiting = []
     results = []
     for asked in request.markers:
         marker = Marker(
@@ -29,24 +38,40 @@ async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Wr
             WritableTxnMarkerTopicResult(
                 name=topic.name,
                 partitions=[
-                    WritableTxnMarkerPartitionResult(
-                        partition_index=index,
-                        error_code=await _write(context, marker, TopicPartition(topic.name, index)),
-                    )
+                    _write(context, marker, TopicPartition(topic.name, index), waiting)
                     for index in topic.partition_indexes
                 ],
             )
             for topic in asked.topics
         ]
         results.append(WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
+    if waiting:
+        await _await_commits(waiting)
     return WriteTxnMarkersResponse(markers=results)
 
 
-async def _write(context: RequestContext, marker: Marker, partition: TopicPartition) -> ErrorCode:
+def _write(
+    context: RequestContext, marker: Marker, partition: TopicPartition, waiting: Waiting
+) -> WritableTxnMarkerPartitionResult:
+    result = WritableTxnMarkerPartitionResult(partition_index=partition.partition)
     try:
         commit = context.services.markers.write(marker, partition)
-        if commit is not None:
-            await commit
     except BrokerError as error:
-        return error.code
-    return ErrorCode.NONE
+        result.error_code = error.code
+    else:
+        if commit is not None:
+            waiting.append((result, asyncio.ensure_future(commit)))
+    return result
+
+
+async def _await_commits(waiting: Waiting) -> None:
+    await asyncio.wait([commit for _, commit in waiting], timeout=COMMIT_SECONDS_MAX)
+    for result, commit in waiting:
+        if not commit.done():
+            commit.cancel()
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+            continue
+        try:
+            commit.result()
+        except BrokerError as error:
+            result.error_code = error.code

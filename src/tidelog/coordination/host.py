@@ -93,7 +93,7 @@ class CoreHost(Generic[C]):
 
     def begin(self) -> Moment:
         """For `carry_out`: what the core decides at this moment, in the same step, will be carried out."""
-        self._check_active()
+        self.check_active()
         return self._now()
 
     def carry_out(self, decision: Decision[R], now: Moment) -> tuple[R, Awaitable[None] | None]:
@@ -118,7 +118,7 @@ class CoreHost(Generic[C]):
         Either the reply or what will have it. A future and no coroutine: all members of a large group wait at once, and
         a task for each would cost more than its answer.
         """
-        self._check_active()
+        self.check_active()
         self._next_token = token = self._next_token + 1
         now = self._now()
         decision = decide(request, token, now)
@@ -146,7 +146,7 @@ class CoreHost(Generic[C]):
 
     def perform(self, decide: Callable[[Q, Moment], Decision[R]], request: Q) -> R:
         """Decides `request` without waiting for the commit: for work that nobody is told of."""
-        self._check_active()
+        self.check_active()
         now = self._now()
         decision = decide(request, now)
         self._perform(decision, now)
@@ -157,14 +157,15 @@ class CoreHost(Generic[C]):
 
         Raises BrokerError, with the log's own code, when it could not be written.
         """
-        self._check_active()
+        self.check_active()
         self._end_offset = self._log.append_marker(marker, wall_clock_ms())
         self.core.replay_end_transaction(marker.producer_id, marker.commit)
         if self._log.high_watermark >= self._end_offset:
             return None
         return self._committed(self._end_offset)
 
-    def _check_active(self) -> None:
+    def check_active(self) -> None:
+        """Raises BrokerError unless the core may be asked."""
         if self.state is HostState.LOADING:
             raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         if self.state is HostState.CLOSED:

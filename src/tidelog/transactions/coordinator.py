@@ -173,8 +173,7 @@ class TransactionCoordinator:
     def verify_partitions(self, request: AddPartitions) -> dict[TopicPartition, ErrorCode]:
         """Whether the producer may write to the partitions in its transaction, by what is decided now."""
         _, shard = self._shards.find(request.transactional_id)
-        if shard.state is HostState.LOADING:
-            raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        shard.check_active()
         return shard.core.verify_partitions(request)
 
     # -- the end -----------------------------------------------------------------------------------------------------

@@ -366,6 +366,17 @@ async def test_the_quick_check_of_a_write(world: World) -> None:
     assert not allowed()
 
 
+async def test_a_shard_that_is_closed_verifies_nothing(world: World) -> None:
+    """What cannot be loaded is closed and stays until its partition has another leader."""
+    producer = await world.begin(0)
+    request = AddPartitions(ID, producer.producer_id, producer.producer_epoch, frozenset({TopicPartition("t", 0)}))
+    assert set(world.coordinator.verify_partitions(request).values()) == {ErrorCode.NONE}
+    world.coordinator._shards.find(ID)[1].unload()
+    with pytest.raises(BrokerError) as caught:
+        world.coordinator.verify_partitions(request)
+    assert caught.value.code is ErrorCode.NOT_COORDINATOR
+
+
 async def test_listing_all_shards(world: World) -> None:
     for name in ("a", "b", "c", "d"):
         await world.coordinator.init(Init(name, TIMEOUT_MS))

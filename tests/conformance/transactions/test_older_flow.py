@@ -193,3 +193,8 @@ def test_a_transaction_that_takes_too_long_is_aborted(connection: Connection, to
     assert producer.produce(topic, b"later") == Code.INVALID_PRODUCER_EPOCH
     assert producer.end(commit=True) == Code.PRODUCER_FENCED
     assert read(connection, topic) == []
+
+
+def test_clients_add_no_internal_topics(producer: WireProducer) -> None:
+    assert producer.add("__consumer_offsets", 0) == [Code.TOPIC_AUTHORIZATION_FAILED]
+    assert producer.add("__transaction_state", 0) == [Code.TOPIC_AUTHORIZATION_FAILED]

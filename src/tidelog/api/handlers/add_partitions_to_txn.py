@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tidelog.api.context import RequestContext
 from tidelog.api.fencing import fenced_code
+from tidelog.metadata.image import INTERNAL_TOPICS
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.add_partitions_to_txn import (
@@ -56,19 +57,9 @@ async def handle(context: RequestContext, request: AddPartitionsToTxnRequest) ->
 async def _add(context: RequestContext, asked: AddPartitions, *, verify_only: bool) -> Codes:
     if not asked.transactional_id:
         return dict.fromkeys(asked.partitions, ErrorCode.INVALID_REQUEST)
-    topics = context.services.metadata.image.topics
-    unknown = {
-        partition
-        for partition in asked.partitions
-        if partition.topic not in topics or partition.partition not in topics[partition.topic].partitions
-    }
-    if unknown:
-        return {
-            partition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if partition in unknown
-            else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for partition in asked.partitions
-        }
+    refused = _refuse(context, asked)
+    if refused:
+        return {partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in asked.partitions}
     transactions = context.services.transactions
     try:
         if verify_only:
@@ -78,6 +69,19 @@ async def _add(context: RequestContext, asked: AddPartitions, *, verify_only: bo
         code = error.code
     code = fenced_code(code, context.version, FIRST_VERSION_WITH_FENCED)
     return dict.fromkeys(asked.partitions, code)
+
+
+def _refuse(context: RequestContext, asked: AddPartitions) -> Codes:
+    """Partitions that cannot be in a transaction: one of them, and none is added."""
+    topics = context.services.metadata.image.topics
+    is_from_client = context.version < FIRST_VERSION_WITH_TRANSACTIONS
+    refused: Codes = {}
+    for partition in asked.partitions:
+        if is_from_client and partition.topic in INTERNAL_TOPICS:
+            refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif partition.topic not in topics or partition.partition not in topics[partition.topic].partitions:
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refused
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:

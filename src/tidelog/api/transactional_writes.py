@@ -21,6 +21,7 @@ from tidelog.records.batch import (
     TRANSACTIONAL_MASK,
     decode_header,
 )
+from tidelog.storage.producer_state import NO_OFFSET
 from tidelog.transactions.core.messages import AddPartitions
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ def check_produce(
     """Refusals for a produce; a coroutine of them when the coordinator's answer has to wait."""
     transactions = context.services.transactions
     is_in_transaction = transactions.is_in_transaction
+    version = context.version
+    adds = version >= FIRST_PRODUCE_THAT_ADDS
+    refused: dict[TopicPartition, BrokerError] = {}
     producers: set[tuple[int, int]] = set()
     asked: set[TopicPartition] = set()
     for name, topic_id, batches in topics:
@@ -78,28 +82,33 @@ def check_produce(
                 continue
             if not header.is_transactional:
                 continue
+            if adds and header.base_sequence > 0 and partition.log.producer_state.get(header.producer_id) is None:
+                # Every transaction of version 2 begins anew at 0: the batch before this one was refused or is late.
+                refused[partition.topic_partition] = BrokerError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Producer {header.producer_id} began with sequence {header.base_sequence} instead of 0.",
+                )
+                continue
             producers.add((header.producer_id, header.producer_epoch))
             if not is_in_transaction(
                 transactional_id, header.producer_id, header.producer_epoch, partition.topic_partition
             ):
                 asked.add(partition.topic_partition)
     if not asked:
-        return {}
+        return refused
     if len(producers) > 1:
         mixed = BrokerError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID."
         )
-        return dict.fromkeys(asked, mixed)
+        return refused | dict.fromkeys(asked, mixed)
     ((producer_id, producer_epoch),) = producers
-    version = context.version
-    adds = version >= FIRST_PRODUCE_THAT_ADDS
     request = AddPartitions(transactional_id, producer_id, producer_epoch, frozenset(asked))
     if not adds and not transactions.settings.verifies_partitions:
         return {}
     answer = check_write(context.services, request, adds=adds)
     if isinstance(answer, Coroutine):
-        return _translate_later(answer, version)
-    return _translate(answer, version)
+        return _translate_later(answer, version, refused)
+    return _translate(answer, version, refused)
 
 
 def check_write(
@@ -127,10 +136,35 @@ def check_write(
 async def _ask_coordinator(
     services: Services, request: AddPartitions, *, adds: bool
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """The same of a coordinator on another node: AddPartitionsToTxn as nodes use it among themselves."""
+    """The same of a coordinator on another node: AddPartitionsToTxn as nodes use it among themselves.
+
+    Its yes may be older than the end of the transaction. In the older flow the end keeps the epoch, so the log would
+    take the late write and it would never end: the marker that came in the meantime tells. Under version 2 the epoch
+    does.
+    """
     from tidelog.api.remote_transactions import ask_coordinator
 
-    return await ask_coordinator(services, request, adds=adds)
+    if adds:
+        return await ask_coordinator(services, request, adds=True)
+    before = _last_markers(services, request)
+    answer = await ask_coordinator(services, request, adds=False)
+    after = _last_markers(services, request)
+    return {
+        partition: ErrorCode.INVALID_TXN_STATE
+        if code is ErrorCode.NONE and before[partition] != after[partition]
+        else code
+        for partition, code in answer.items()
+    }
+
+
+def _last_markers(services: Services, request: AddPartitions) -> dict[TopicPartition, int]:
+    """Where the producer's transactions ended last, as far as the partitions are here."""
+    markers: dict[TopicPartition, int] = {}
+    for asked in request.partitions:
+        partition = services.partitions.find_partition(*asked)
+        entry = None if partition is None else partition.log.producer_state.get(request.producer_id)
+        markers[asked] = NO_OFFSET if entry is None else entry.marker_offset
+    return markers
 
 
 async def _add(
@@ -148,12 +182,18 @@ async def _add(
         return dict.fromkeys(request.partitions, error.code)
 
 
-async def _translate_later(answer: Coroutine[Any, Any, Mapping[TopicPartition, ErrorCode]], version: int) -> Refusals:
-    return _translate(await answer, version)
+async def _translate_later(
+    answer: Coroutine[Any, Any, Mapping[TopicPartition, ErrorCode]], version: int, refused: Refusals
+) -> Refusals:
+    return _translate(await answer, version, refused)
 
 
-def _translate(answer: Mapping[TopicPartition, ErrorCode], version: int) -> Refusals:
-    return {partition: produce_error(code, version) for partition, code in answer.items() if code is not ErrorCode.NONE}
+def _translate(answer: Mapping[TopicPartition, ErrorCode], version: int, refused: Refusals) -> Refusals:
+    """The coordinator's refusals, and those that were certain without it."""
+    errors = {
+        partition: produce_error(code, version) for partition, code in answer.items() if code is not ErrorCode.NONE
+    }
+    return {**refused, **errors}
 
 
 def produce_error(code: ErrorCode, version: int) -> BrokerError:

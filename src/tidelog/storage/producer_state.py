@@ -67,7 +67,15 @@ def decrement_sequence(sequence: int, decrement: int) -> int:
 class ProducerEntry:
     """One producer. `batches` are of the current epoch only, oldest first."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "marker_offset",
+        "producer_id",
+        "txn_first_offset",
+    )
 
     def __init__(self, producer_id: int, epoch: int) -> None:
         self.producer_id = producer_id
@@ -77,6 +85,8 @@ class ProducerEntry:
         self.last_timestamp = -1
         self.txn_first_offset: int | None = None
         """Where the open transaction begins; None when none is open."""
+        self.marker_offset = NO_OFFSET
+        """Where the one before ended; -1 if that was before the log was opened. In no snapshot."""
 
     @property
     def last_sequence(self) -> int:
@@ -213,6 +223,7 @@ class ProducerState:
         entry.begin_epoch(marker.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = marker.timestamp
+        entry.marker_offset = offset
         first_offset = entry.txn_first_offset
         entry.txn_first_offset = None
         if first_offset is None:

@@ -107,6 +107,28 @@ def test_a_timed_out_producer_is_fenced(connection: Connection, topic: str) -> N
     assert read(connection, topic) == []
 
 
+@pytest.mark.parametrize("asks", ["init", "end"])
+def test_a_timed_out_producer_may_ask_for_the_next_epoch(connection: Connection, topic: str, asks: str) -> None:
+    producer = WireProducer(connection).started(timeout_ms=1000)
+    assert producer.produce(topic, b"late", version=12) == 0
+    producer.wait_for("CompleteAbort")
+    code = producer.init(expects=True) if asks == "init" else producer.end_settled(commit=False, version=5)
+    assert (code, producer.epoch) == (0, 1)
+    assert producer.produce(topic, b"again", version=12) == 0
+
+
+def test_going_on_aborts_what_is_open(producer: WireProducer, topic: str) -> None:
+    assert producer.produce(topic, b"gone", version=12) == 0
+    assert (producer.init(expects=True), producer.epoch) == (0, 1)
+    assert read(producer.connection, topic) == []
+
+
+def test_a_producer_that_is_not_known_begins_at_0(producer: WireProducer, topic: str) -> None:
+    assert producer.produce(topic, b"second", version=12, base_sequence=1) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.produce(topic, b"first", version=12, base_sequence=0) == 0
+    assert producer.produce(topic, b"second", version=12, base_sequence=1) == 0
+
+
 def test_nodes_add_and_verify_for_several_transactions(producer: WireProducer, topic: str) -> None:
     assert producer.add_between_nodes(topic, 0, verify_only=True) == [Code.TRANSACTION_ABORTABLE]
     assert producer.describe().transaction_state == "Empty"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from tidelog.controller.core.producer_ids import ProducerIdBlock
 from tidelog.controller.service import ControllerService
+from tidelog.model.errors import BrokerError, ErrorCode
 
 
 class ProducerIds:
@@ -20,8 +22,15 @@ class ProducerIds:
         while self._next >= self._end:
             async with self._refill:
                 if self._next >= self._end:
-                    block = await self._controller.allocate_producer_ids()
+                    block = await self._next_block()
                     self._next, self._end = block.first, block.first + block.size
         found = self._next
         self._next += 1
         return found
+
+    async def _next_block(self) -> ProducerIdBlock:
+        try:
+            return await self._controller.allocate_producer_ids()
+        except BrokerError as error:
+            # That the controller is away passes, but to producers of old every other code is the end.
+            raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error

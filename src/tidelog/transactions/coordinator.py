@@ -187,6 +187,9 @@ class TransactionCoordinator:
 
     def _complete(self, partition: int, shard: Shard, transactional_id: str, *, is_committed: bool = True) -> None:
         """Sees a prepared outcome through: at once where nothing has to wait, otherwise in a task."""
+        if shard.state is not HostState.ACTIVE:
+            # Another node coordinates by now, and has found the outcome in the log.
+            return
         running = self._completing.get(transactional_id)
         if running is not None and not running[1].done():
             if running[0] is shard:

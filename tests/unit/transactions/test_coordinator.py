@@ -403,6 +403,17 @@ async def test_a_shard_that_is_loaded_anew_starts_its_own_completions(world: Wor
     await until(lambda: is_in(world, S.COMPLETE_COMMIT))
 
 
+async def test_an_outcome_committed_as_leadership_goes_is_left_to_the_next_coordinator(world: World) -> None:
+    producer = await world.begin(0)
+    world.log.commits_at_once = False
+    ending = asyncio.ensure_future(world.end(producer))
+    await asyncio.sleep(0)
+    world.log.commit()
+    world.change_leader(OTHER_NODE, 1)
+    assert (await ending).error is ErrorCode.NONE
+    assert world.markers.written == []
+
+
 async def test_ids_of_partitions_led_elsewhere_are_not_coordinated_here(world: World) -> None:
     world.change_leader(OTHER_NODE, 1)
     with pytest.raises(BrokerError) as caught:

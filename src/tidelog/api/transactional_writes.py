@@ -40,6 +40,8 @@ _RETRIABLE = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
+        # Another partition of the produce is of a topic so new that the coordinator has not heard of it.
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
     }
 )
 

@@ -11,7 +11,7 @@ import pytest
 from tidelog.api import remote_transactions
 from tidelog.api.context import RequestContext, Services
 from tidelog.api.handlers import add_partitions_to_txn
-from tidelog.api.transactional_writes import check_produce, check_write
+from tidelog.api.transactional_writes import check_produce, check_write, produce_error
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -144,6 +144,11 @@ async def test_a_producer_of_version_2_that_is_not_known_begins_at_0(node: Node)
 
 async def test_in_the_older_flow_it_may_have_been_forgotten(node: Node) -> None:
     assert await produce(node, 5, version=11) is ErrorCode.NONE
+
+
+def test_partitions_beside_one_that_the_coordinator_does_not_know_are_tried_again() -> None:
+    assert produce_error(ErrorCode.OPERATION_NOT_ATTEMPTED, 12).code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert produce_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 12).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_clients_add_no_internal_topics(node: Node) -> None:

@@ -193,7 +193,8 @@ class Dispatcher:
     def _answer_later(
         self, context: RequestContext, response: Awaitable[Any], route: _Route, started_s: float
     ) -> PendingReply:
-        reply = PendingReply(overlaps=route.api.overlaps)
+        overlaps_from = route.api.overlaps_from
+        reply = PendingReply(overlaps=overlaps_from is not None and context.version >= overlaps_from)
         task = asyncio.ensure_future(self._await_response(context, response, reply, route.duration, started_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -25,8 +25,8 @@ class Api(NamedTuple):
     """Answered by the active controller alone: a node that is not sends the request on."""
     between_nodes: bool = False
     """Served to other nodes; clients are not told of it."""
-    overlaps: bool = False
-    """Whether the next request of the connection may start before this one is answered."""
+    overlaps_from: int | None = None
+    """The first version of which the next request of the connection may start before this one is answered."""
     bytes_max: int = REQUEST_BYTES_MAX
     """A larger request closes the connection, undecoded."""
 
@@ -59,10 +59,11 @@ APIS: tuple[Api, ...] = (
     Api(21, 0, 2, "delete_records", bytes_max=QUESTION_BYTES_MAX),
     Api(22, 0, 5, "init_producer_id"),
     Api(23, 2, 4, "offset_for_leader_epoch", bytes_max=QUESTION_BYTES_MAX),
-    Api(24, 0, 5, "add_partitions_to_txn"),
+    # From version 4 on nodes ask each other, for all producers over one connection.
+    Api(24, 0, 5, "add_partitions_to_txn", overlaps_from=4),
     Api(25, 0, 4, "add_offsets_to_txn"),
     Api(26, 0, 5, "end_txn"),
-    Api(27, 1, 2, "write_txn_markers"),
+    Api(27, 1, 2, "write_txn_markers", overlaps_from=0),
     Api(28, 0, 5, "txn_offset_commit"),
     Api(
         32,
@@ -85,7 +86,7 @@ APIS: tuple[Api, ...] = (
     Api(55, 0, 2, "describe_quorum", forwarded=True),
     Api(56, 2, 3, "alter_partition", between_nodes=True),
     Api(57, 0, 2, "update_features", forwarded=True),
-    Api(58, 0, 0, "envelope", between_nodes=True, overlaps=True),
+    Api(58, 0, 0, "envelope", between_nodes=True, overlaps_from=0),
     Api(60, 0, 2, "describe_cluster"),
     Api(61, 0, 0, "describe_producers", bytes_max=QUESTION_BYTES_MAX),
     Api(62, 0, 4, "broker_registration", between_nodes=True),
@@ -100,7 +101,7 @@ APIS: tuple[Api, ...] = (
     Api(75, 0, 0, "describe_topic_partitions", bytes_max=QUESTION_BYTES_MAX),
     Api(80, 0, 1, "add_raft_voter", forwarded=True),
     Api(81, 0, 0, "remove_raft_voter", forwarded=True),
-    Api(RAFT_API_KEY, 0, 0, "raft", between_nodes=True, overlaps=True, bytes_max=BOUND_BY_FRAME),
+    Api(RAFT_API_KEY, 0, 0, "raft", between_nodes=True, overlaps_from=0, bytes_max=BOUND_BY_FRAME),
     Api(JOIN_API_KEY, 0, 0, "node_join", between_nodes=True),
     Api(STATISTICS_API_KEY, 0, 0, "node_statistics", between_nodes=True),
 )

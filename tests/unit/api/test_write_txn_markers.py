@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.unit.partitions.small_cluster import SmallCluster, wait_for
 
 from tidelog.api.context import RequestContext
 from tidelog.api.handlers import write_txn_markers
@@ -18,6 +20,7 @@ from tidelog.protocol.generated.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 
 pytestmark = pytest.mark.anyio
@@ -43,6 +46,8 @@ class Markers:
         if partition.partition == AT_ONCE:
             return None
         commit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if partition.partition == STUCK:
+            self.stuck = commit
         if partition.partition == LATE:
             asyncio.get_running_loop().call_soon(commit.set_result, None)
         elif partition.partition == LOST:
@@ -50,14 +55,17 @@ class Markers:
         return commit
 
 
+def request_for(*indexes: int) -> WriteTxnMarkersRequest:
+    topic = WritableTxnMarkerTopic(name="t", partition_indexes=list(indexes))
+    return WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=1, topics=[topic])])
+
+
 async def test_each_partition_has_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_txn_markers, "COMMIT_SECONDS_MAX", 0.02)
     markers = Markers()
     services = cast(Any, SimpleNamespace(markers=markers))
     context = RequestContext(services, 27, 1, 1, "node", "10.0.0.1", "PLAINTEXT", None)
-    topic = WritableTxnMarkerTopic(name="t", partition_indexes=[STUCK, LATE, LOST, AT_ONCE, REFUSED])
-    request = WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=1, topics=[topic])])
-    response = await write_txn_markers.handle(context, request)
+    response = await write_txn_markers.handle(context, request_for(STUCK, LATE, LOST, AT_ONCE, REFUSED))
     assert markers.written == [STUCK, LATE, LOST, AT_ONCE]
     answers = {result.partition_index: result.error_code for result in response.markers[0].topics[0].partitions}
     assert answers == {
@@ -67,3 +75,17 @@ async def test_each_partition_has_its_own_answer(monkeypatch: pytest.MonkeyPatch
         AT_ONCE: ErrorCode.NONE,
         REFUSED: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     }
+
+
+async def test_a_request_that_waits_holds_up_no_other_of_its_connection(tmp_path: Path) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start(1)
+        broker = cluster.brokers[1]
+        markers = Markers()
+        broker.dispatcher._services.markers = cast(Any, markers)
+        waiting = asyncio.ensure_future(broker.client.call(request_for(STUCK), WriteTxnMarkersResponse))
+        await wait_for(lambda: markers.written == [STUCK], "the first is under way")
+        other = asyncio.ensure_future(broker.client.call(request_for(AT_ONCE), WriteTxnMarkersResponse))
+        await wait_for(lambda: markers.written == [STUCK, AT_ONCE], "the second is written all the same")
+        markers.stuck.set_result(None)
+        await asyncio.gather(waiting, other)

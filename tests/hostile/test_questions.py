@@ -45,7 +45,6 @@ def repeated() -> dict[str, tuple[Message, int, str]]:
     whole = OffsetFetchRequestGroup(group_id="asked", topics=None)
     config = DescribeConfigsResource(resource_type=TOPIC, resource_name="asked", configuration_keys=None)
     return {
-        "coordinators": (FindCoordinatorRequest(coordinator_keys=["asked"] * AGAIN), 4, "coordinators"),
         "groups": (DescribeGroupsRequest(groups=["asked"] * AGAIN), 5, "groups"),
         "consumer groups": (ConsumerGroupDescribeRequest(group_ids=["asked"] * AGAIN), 1, "groups"),
         "offsets": (OffsetFetchRequest(groups=[whole] * AGAIN), 9, "groups"),

@@ -26,6 +26,8 @@ KNOWN: Mapping[str, str] = {
     "produce-unknown-codec": "Kafka answers UNKNOWN_SERVER_ERROR, an accident; here it is INVALID_RECORD",
     "describe-topic-config": "defaults by hours and schedulers are listed as synonyms too; Kafka leaves them out",
     "describe-one-topic-config": "defaults by hours and schedulers are listed as synonyms too; Kafka leaves them out",
+    "describe-one-broker-config-twice": "Kafka tells it twice; a few bytes are not to be told thousands here",
+    "describe-producers-twice": "Kafka tells them twice; a few bytes are not to be told thousands here",
     "increment-config-wrong-operation": "Kafka answers UNKNOWN_SERVER_ERROR, an accident; here it is INVALID_REQUEST",
 }
 """Name of a case -> why the answers differ."""

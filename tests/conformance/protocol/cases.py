@@ -163,6 +163,11 @@ def describe_config(resource_type: int, name: str, *keys: str) -> Builder:
     return build
 
 
+def repeated_config(resource_type: int, name: str, key: str) -> Builder:
+    resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=[key])
+    return always(DescribeConfigsRequest(resources=[resource, resource], include_synonyms=True))
+
+
 def alter_config(name: str, **configs: str) -> Builder:
     entries = [AlterableConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
     resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configs=entries)
@@ -212,6 +217,10 @@ def always(request: Message) -> Builder:
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = range(3, 14), range(4, 19), range(1, 12), range(14)
 CREATE_TOPICS, CONFIGS = range(2, 8), range(1, 5)
 
+LATEST_TWICE = ListOffsetsRequest(
+    replica_id=-1,
+    topics=[ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)] * 2)],
+)
 CLIENT = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 METADATA_OF_UNKNOWN_ID = MetadataRequest(topics=[MetadataRequestTopic(topic_id=UNKNOWN_ID, name=None)])
 DELETION_OF_UNKNOWN_ID = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=UNKNOWN_ID)], timeout_ms=5000)
@@ -234,8 +243,14 @@ GOOD_CASES = (
     Case("list-offsets-latest-tiered", list_offsets(TOPIC, -5), range(9, 12)),
     Case("list-offsets-earliest-pending-upload", list_offsets(TOPIC, -6), range(11, 12)),
     Case("metadata-of-a-topic", metadata(TOPIC), METADATA),
+    Case("metadata-of-a-topic-twice", metadata(TOPIC, TOPIC), METADATA),
     Case("metadata-of-no-topic", always(MetadataRequest(topics=[])), range(1, 14)),
     Case("find-group-coordinator", find_coordinator("a-group", 0), range(7)),
+    Case(
+        "find-group-coordinator-twice",
+        always(FindCoordinatorRequest(coordinator_keys=["a-group", "a-group"])),
+        range(4, 7),
+    ),
     Case("api-versions", always(CLIENT), range(5)),
     Case("create-topic", create_topic("made"), CREATE_TOPICS),
     Case("create-topic-validate-only", create_topic("never", validate_only=True, retention_ms="5000"), CREATE_TOPICS),
@@ -249,6 +264,7 @@ GOOD_CASES = (
     Case("epoch-end-future", epoch_end(TOPIC, 5), range(2, 5)),
     Case("describe-topic-config", describe_config(TOPIC_RESOURCE, TOPIC), CONFIGS),
     Case("describe-one-topic-config", describe_config(TOPIC_RESOURCE, TOPIC, "retention.ms"), CONFIGS),
+    Case("describe-one-broker-config-twice", repeated_config(BROKER_RESOURCE, "1", "num.partitions"), CONFIGS),
     Case("describe-broker-config", describe_config(BROKER_RESOURCE, "1", "num.partitions"), CONFIGS),
     Case("alter-config", alter_config(TOPIC, retention_ms="100000"), range(3)),
     Case("increment-config", increment_config(TOPIC, "retention.ms", "100000"), range(2)),
@@ -263,6 +279,11 @@ GOOD_CASES = (
     Case(
         "describe-producers",
         always(DescribeProducersRequest(topics=[ProducersTopic(name=TOPIC, partition_indexes=[0])])),
+        range(1),
+    ),
+    Case(
+        "describe-producers-twice",
+        always(DescribeProducersRequest(topics=[ProducersTopic(name=TOPIC, partition_indexes=[0, 0])])),
         range(1),
     ),
     Case(
@@ -310,6 +331,7 @@ BAD_CASES = (
     Case("fetch-unknown-partition", fetch(TOPIC, 0, partition=7), FETCH, True),
     Case("list-offsets-unknown-topic", list_offsets(UNKNOWN_TOPIC, -1), LIST_OFFSETS, True),
     Case("list-offsets-unknown-partition", list_offsets(TOPIC, -1, 7), LIST_OFFSETS, True),
+    Case("list-offsets-twice", always(LATEST_TWICE), LIST_OFFSETS, True),
     Case("list-offsets-nonsense-time", list_offsets(TOPIC, -77), LIST_OFFSETS, True),
     Case("metadata-unknown-topic", metadata(UNKNOWN_TOPIC), range(4, 14), True),
     Case("metadata-wrong-name", metadata("a/b"), range(4, 14), True),

@@ -25,9 +25,8 @@ class _Found(NamedTuple):
 
 async def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if context.version >= FIRST_VERSION_WITH_KEYS:
-        # Each is answered once, however often it was asked for.
-        keys = dict.fromkeys(request.coordinator_keys)
-        answers = [await _answer(context, request.key_type, key) async for key in with_pauses(keys)]
+        keys = with_pauses(request.coordinator_keys)
+        answers = [await _answer(context, request.key_type, key) async for key in keys]
         return FindCoordinatorResponse(coordinators=answers)
     answer = await _answer(context, request.key_type, request.key)
     return FindCoordinatorResponse(

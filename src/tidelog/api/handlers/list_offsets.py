@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+
 from tidelog.api.context import RequestContext
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.limits import KEYS_BETWEEN_PAUSES
 from tidelog.partitions.partition import Partition
 from tidelog.protocol.generated.list_offsets import (
     ListOffsetsPartition,
@@ -12,6 +17,7 @@ from tidelog.protocol.generated.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from tidelog.runtime.pauses import with_pauses
 
 LATEST = -1
 EARLIEST = -2
@@ -27,27 +33,54 @@ OFFSET_NOT_AVAILABLE_FROM_VERSION = 5
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
-def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    topics = []
-    for topic in request.topics:
-        answers = []
-        for asked in topic.partitions:
-            try:
-                timestamp, offset, epoch = _find(context, topic.name, asked, request)
-                answers.append(
-                    ListOffsetsPartitionResponse(
-                        partition_index=asked.partition_index,
-                        timestamp=timestamp,
-                        offset=offset,
-                        leader_epoch=epoch if context.version >= LEADER_EPOCHS_FROM_VERSION else -1,
-                    )
-                )
-            except BrokerError as error:
-                answers.append(
-                    ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error.code)
-                )
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(topics=topics)
+def handle(
+    context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
+    question = _Question(context, request)
+    if len(question.asked) > KEYS_BETWEEN_PAUSES:
+        # A time is looked up in files: many of them are not to keep others waiting.
+        return _answer_in_portions(question)
+    return question.respond([question.answer(topic, asked) for topic, asked in question.asked])
+
+
+async def _answer_in_portions(question: _Question) -> ListOffsetsResponse:
+    return question.respond([question.answer(topic, asked) async for topic, asked in with_pauses(question.asked)])
+
+
+class _Question:
+    def __init__(self, context: RequestContext, request: ListOffsetsRequest) -> None:
+        self._context = context
+        self._request = request
+        times: Counter[tuple[str, int]] = Counter()
+        """How often a partition is asked for."""
+        for topic in request.topics:
+            times.update((topic.name, asked.partition_index) for asked in topic.partitions)
+        self._repeated = {partition for partition, count in times.items() if count > 1}
+        named = {(topic.name, asked.partition_index): asked for topic in request.topics for asked in topic.partitions}
+        self.asked = [(topic, asked) for (topic, _), asked in named.items()]
+
+    def answer(self, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        try:
+            if (topic, asked.partition_index) in self._repeated:
+                raise BrokerError(ErrorCode.INVALID_REQUEST)
+            timestamp, offset, epoch = _find(self._context, topic, asked, self._request)
+        except BrokerError as error:
+            return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error.code)
+        return ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index,
+            timestamp=timestamp,
+            offset=offset,
+            leader_epoch=epoch if self._context.version >= LEADER_EPOCHS_FROM_VERSION else -1,
+        )
+
+    def respond(self, answers: list[ListOffsetsPartitionResponse]) -> ListOffsetsResponse:
+        """`answers` to what was `asked`, in its order."""
+        topics: dict[str, list[ListOffsetsPartitionResponse]] = {}
+        for (topic, _), answer in zip(self.asked, answers, strict=True):
+            topics.setdefault(topic, []).append(answer)
+        return ListOffsetsResponse(
+            topics=[ListOffsetsTopicResponse(name=name, partitions=found) for name, found in topics.items()]
+        )
 
 
 def _find(

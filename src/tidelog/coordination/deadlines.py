@@ -2,7 +2,7 @@
 
 Heartbeats move a deadline far more often than one is reached, so moving one is a look into a dictionary: the heap keeps
 the earlier entry and looks at the real deadline when that entry comes due. The heap never holds more than one live
-entry per key, plus those left behind by deadlines that were moved forward.
+entry per key, plus a bounded number of those left behind by deadlines that were cancelled or moved forward.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+
+LEFT_BEHIND_MAX: Final = 1000
+"""Entries of the heap that may stand for nothing any more, beside as many as there are deadlines."""
 
 
 class _Deadline(Generic[K]):
@@ -56,6 +59,8 @@ class DeadlineQueue(Generic[K]):
         if deadline is not None and deadline.is_due:
             deadline.is_due = False
             self._due_count -= 1
+            if len(self._heap) > 2 * self._due_count + LEFT_BEHIND_MAX:
+                self._forget_cancelled()
 
     def deadline_of(self, key: K) -> int | None:
         deadline = self._deadlines.get(key)
@@ -84,6 +89,13 @@ class DeadlineQueue(Generic[K]):
                 self._due_count -= 1
                 due.append(deadline.key)
         return due
+
+    def _forget_cancelled(self) -> None:
+        """What is cancelled may have been far off, and whoever comes and goes leaves more and more of it."""
+        self._deadlines = {key: deadline for key, deadline in self._deadlines.items() if deadline.is_due}
+        self._heap = []
+        for deadline in self._deadlines.values():
+            self._push(deadline)
 
     def _push(self, deadline: _Deadline[K]) -> None:
         self._sequence += 1

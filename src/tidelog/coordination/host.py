@@ -205,6 +205,7 @@ class CoreHost(Generic[C]):
         )
         decision.records.clear()
         if not decision.failures:
+            self._arm()
             raise BrokerError(code, error.message) from error
         for put_right in decision.failures:
             put_right(decision, code, now)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.coordination.deadlines import DeadlineQueue
+from tidelog.coordination.deadlines import LEFT_BEHIND_MAX, DeadlineQueue
 
 
 def test_keys_come_due_in_order_and_once() -> None:
@@ -63,6 +63,19 @@ def test_heartbeats_do_not_grow_the_heap() -> None:
             queue.schedule(member, now + 45_000)
         queue.pop_due(now)
     assert len(queue._heap) == 10
+
+
+def test_those_who_come_and_go_leave_a_bounded_number_behind() -> None:
+    queue: DeadlineQueue[int] = DeadlineQueue()
+    queue.schedule(-1, 5)
+    for member in range(10 * LEFT_BEHIND_MAX):
+        queue.schedule(member, 1_800_000)
+        queue.cancel(member)
+    assert len(queue) == 1
+    assert len(queue._heap) <= LEFT_BEHIND_MAX + 3
+    assert len(queue._deadlines) <= LEFT_BEHIND_MAX + 3
+    assert queue.pop_due(2_000_000) == [-1]
+    assert queue.next_ms() is None
 
 
 @given(

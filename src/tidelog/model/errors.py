@@ -141,6 +141,11 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode":
+        """A node of a version to come may answer with a code that is not known here."""
+        return cls.UNKNOWN_SERVER_ERROR
+
     @property
     def is_retriable(self) -> bool:
         """Whether Kafka's clients retry after this error."""

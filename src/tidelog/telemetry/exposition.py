@@ -212,7 +212,5 @@ def _add_histogram(family: HistogramMetricFamily, labels: list[str], histogram: 
 
 
 def _error_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)
+    known = ErrorCode(code)
+    return known.name if known == code else str(code)

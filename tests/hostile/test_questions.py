@@ -26,7 +26,7 @@ from tidelog.protocol.message import Message
 
 AGAIN = 20_000
 """Small enough for a request, and enough to be seen in its answer."""
-PATIENCE_S = 2.0
+PATIENCE_S = 5.0
 """Of a bystander. What is put in front of it takes seconds all in all; the machine may have other work."""
 TOPIC, BROKER, GROUP = 2, 4, 32
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
@@ -51,13 +50,18 @@ class _Question:
     def __init__(self, context: RequestContext, request: ListOffsetsRequest) -> None:
         self._context = context
         self._request = request
-        times: Counter[tuple[str, int]] = Counter()
-        """How often a partition is asked for."""
+        self.asked: list[tuple[str, ListOffsetsPartition]] = []
+        """Topic and partition, each once."""
+        self._repeated: set[tuple[str, int]] = set()
+        named: set[tuple[str, int]] = set()
         for topic in request.topics:
-            times.update((topic.name, asked.partition_index) for asked in topic.partitions)
-        self._repeated = {partition for partition, count in times.items() if count > 1}
-        named = {(topic.name, asked.partition_index): asked for topic in request.topics for asked in topic.partitions}
-        self.asked = [(topic, asked) for (topic, _), asked in named.items()]
+            for asked in topic.partitions:
+                partition = topic.name, asked.partition_index
+                if partition in named:
+                    self._repeated.add(partition)
+                else:
+                    named.add(partition)
+                    self.asked.append((topic.name, asked))
 
     def answer(self, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -116,7 +116,8 @@ def test_members_that_are_silent_together(driver: ConsumerDriver) -> None:
     assert consumer_view(driver.replayed()) == consumer_view(driver.shard)
 
 
-def test_who_does_not_let_go_in_time_is_out(driver: ConsumerDriver) -> None:
+def hold_on_too_long(driver: ConsumerDriver, meanwhile: Callable[[], None] = lambda: None) -> tuple[Consumer, Consumer]:
+    """One member keeps what it should give to the other until its time to revoke is over."""
     first, second = Consumer(driver, "a", "t"), Consumer(driver, "b", "t")
     first.join()
     second.join()
@@ -124,25 +125,26 @@ def test_who_does_not_let_go_in_time_is_out(driver: ConsumerDriver) -> None:
     for _ in range(REVOKE_MS // 10_000):
         driver.send("a", first.epoch, owned=owned)
         second.beat()
+        meanwhile()
         driver.advance(10_000)
+    return first, second
+
+
+def test_who_does_not_let_go_in_time_is_out(driver: ConsumerDriver) -> None:
+    first, second = hold_on_too_long(driver)
     assert refused(driver, "a", first.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
     second.beat()
     assert len(second.partitions) == 4
 
 
 def test_what_others_do_gives_nobody_more_time_to_let_go(driver: ConsumerDriver) -> None:
-    first, second = Consumer(driver, "a", "t"), Consumer(driver, "b", "t")
-    first.join()
-    second.join()
-    owned = first.owned
-    for _ in range(REVOKE_MS // 10_000):
-        driver.send("a", first.epoch, owned=owned)
-        second.beat()
-        # The member that does not let go has a new target made with its next heartbeat.
+    def come_and_go() -> None:
+        """The member that does not let go has a new target made with its next heartbeat."""
         third = Consumer(driver, "c", "t")
         third.join()
         third.leave()
-        driver.advance(10_000)
+
+    first, _ = hold_on_too_long(driver, come_and_go)
     assert refused(driver, "a", first.epoch) is ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -46,6 +46,9 @@ REPLY_BYTES_PER_TURN_MAX: Final = 256 * 1024
 """The same in bytes of their replies; they are then sent, and nothing is started while the peer does not read. Also
 what a connection may hold of replies behind one that is not there yet. One reply always fits."""
 
+REPLIES_PER_BURST_MAX: Final = 32
+"""Connections whose replies are kept back, within one turn of the loop, to be sent together."""
+
 FRAME_PLACE_BYTES: Final = 1024 * 1024 + 64 * 1024
 """A batch of the default `max.message.bytes` and the request around it."""
 

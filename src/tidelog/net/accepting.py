@@ -24,7 +24,10 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Acceptor:
-    def __init__(self, new_connection: Callable[[], asyncio.BufferedProtocol], backlog: int) -> None:
+    def __init__(
+        self, new_connection: Callable[[socket.socket | None], asyncio.BufferedProtocol], backlog: int
+    ) -> None:
+        """`new_connection` gets the socket that its transport will work on, where there is one."""
         self._new_connection = new_connection
         self._backlog = backlog
         self._loop = asyncio.get_running_loop()
@@ -80,7 +83,7 @@ class Acceptor:
 
     async def _open(self, accepted: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._new_connection, accepted)
+            await self._loop.connect_accepted_socket(lambda: self._new_connection(accepted), accepted)
         except OSError:
             # The peer is gone already.
             accepted.close()

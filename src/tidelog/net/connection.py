@@ -10,6 +10,7 @@ replies these are sent, and others are served before it goes on.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable
 from struct import Struct
@@ -17,9 +18,11 @@ from typing import TYPE_CHECKING, Final, cast
 
 from tidelog.codec.buffers import Buffer
 from tidelog.model import limits
-from tidelog.net.direct import REGION_BYTES_MIN, DirectSender, FileRegion, Piece
+from tidelog.net.direct import REGION_BYTES_MIN, DirectSender
 from tidelog.net.framing import Frame, FrameError, FrameReader
-from tidelog.net.reply import Buffers, CloseConnection, Part, PendingReply, Region, Reply
+from tidelog.net.outbox import Outbox
+from tidelog.net.regions import Rest, is_large_region, join_between_regions, load_exactly
+from tidelog.net.reply import Buffers, CloseConnection, Part, PendingReply, Reply
 
 if TYPE_CHECKING:
     from tidelog.net.listener import Listener
@@ -47,16 +50,20 @@ class Connection:
         "_held_bytes_max",
         "_held_reply_bytes",
         "_is_at_eof",
+        "_is_buffered",
         "_is_closed",
         "_is_continued",
+        "_is_in_outbox",
         "_is_reading",
         "_is_starting",
         "_is_write_paused",
         "_listener",
         "_metrics",
+        "_outbox",
         "_outgoing",
         "_queued_frames",
         "_requests_max",
+        "_socket",
         "_transport",
         "_turn_bytes",
         "client_software",
@@ -68,8 +75,11 @@ class Connection:
         "was_heard",
     )
 
-    def __init__(self, listener: Listener, dispatch: Dispatch) -> None:
+    def __init__(self, listener: Listener, dispatch: Dispatch, plain_socket: socket.socket | None) -> None:
+        """`plain_socket` is what the transport works on, where bytes can be written to it as they are. Whoever closes
+        the transport closes this object too, so that a descriptor that was reused is never written to."""
         self._listener = listener
+        self._socket = plain_socket
         self._budget = listener.budget
         self._metrics = listener.metrics
         self._dispatch = dispatch
@@ -88,8 +98,13 @@ class Connection:
         inside of that, or it would be answered first."""
         self._is_continued = False
         """Whether the loop will come back to the queued requests by itself."""
+        self._outbox: Outbox = listener.outbox
+        self._is_in_outbox = False
+        """Whether `send_now` will be called in this turn of the loop."""
+        self._is_buffered = False
+        """The socket was full: the transport holds bytes, and what follows has to go behind them."""
         self._outgoing: deque[Part] = deque()
-        """What could not be handed to the transport yet: regions are loaded only when there is room."""
+        """What was not sent yet: regions are loaded only when there is room."""
         self._has_region = False
         """Whether any of it is a region; false for all but fetches."""
         self._direct: DirectSender | None = None
@@ -129,6 +144,7 @@ class Connection:
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closed = True
+        self._outbox.forget(self)
         self._budget.forget(self)
         self._budget.release(self._held_bytes)
         self._held_bytes = 0
@@ -181,7 +197,7 @@ class Connection:
 
     def resume_writing(self) -> None:
         self._is_write_paused = False
-        self._send()
+        self.send_now()
         if not self._is_write_paused:
             self._go_on()
 
@@ -212,7 +228,6 @@ class Connection:
             reply = self._dispatch(self, frame, start)
         except CloseConnection as error:
             self._release(held_bytes)
-            self._send()
             self.close(error.reason, error.detail)
             return
         answers = self._answers
@@ -290,26 +305,51 @@ class Connection:
         self._outgoing.extend(parts)
         if has_region:
             self._has_region = True
-            self._send()
+            if size >= REGION_BYTES_MIN:
+                self.send_now()
 
     def _send(self) -> None:
+        """Sends what is outgoing in this turn of the loop, together with the replies of others."""
+        if self._outgoing and not (self._is_in_outbox or self._is_write_paused or self._is_closed):
+            self._is_in_outbox = True
+            self._outbox.add(self)
+
+    def send_now(self) -> None:
         """Hands on what is outgoing until the socket has enough; `resume_writing` goes on from there."""
+        self._is_in_outbox = False
         outgoing = self._outgoing
         if not outgoing or self._is_write_paused or self._is_closed:
             return
         if self._has_region:
             self._send_regions()
-            return
-        if len(outgoing) == 1:
-            self._transport.write(cast("bytes", outgoing.popleft()))
-            return
-        data = b"".join(cast("Iterable[bytes]", outgoing))
-        outgoing.clear()
+        elif len(outgoing) == 1:
+            self._write(cast("bytes", outgoing.popleft()))
+        else:
+            data = b"".join(cast("Iterable[bytes]", outgoing))
+            outgoing.clear()
+            self._write(data)
+        if self._is_at_eof:
+            self._maybe_close_at_eof()
+
+    def _write(self, data: bytes) -> None:
+        """To the socket itself, past a transport that would put it off; what does not fit is the transport's."""
+        if self._is_buffered and self._transport.get_write_buffer_size() == 0:
+            self._is_buffered = False
+        if self._socket is not None and not self._is_buffered:
+            try:
+                sent = self._socket.send(data)
+            except OSError:
+                # Full, or the peer is gone: the transport will see the same, and knows what to do then.
+                sent = 0
+            if sent == len(data):
+                return
+            self._is_buffered = True
+            data = data[sent:]
         self._transport.write(data)
 
     def _send_regions(self) -> None:
         outgoing = self._outgoing
-        if self._transport.get_write_buffer_size() == 0 and any(map(_is_large_region, outgoing)):
+        if self._transport.get_write_buffer_size() == 0 and any(map(is_large_region, outgoing)):
             self._send_directly()
             return
         ready: list[Part] = []
@@ -320,29 +360,37 @@ class Connection:
                     ready.append(part)
                     continue
                 if part.size > WRITE_CHUNK_BYTES:
-                    outgoing.appendleft(_Rest(part, WRITE_CHUNK_BYTES))
-                ready.append(_load(part, min(part.size, WRITE_CHUNK_BYTES)))
+                    outgoing.appendleft(Rest(part, WRITE_CHUNK_BYTES))
+                ready.append(load_exactly(part, min(part.size, WRITE_CHUNK_BYTES)))
                 if part.size >= REGION_BYTES_MIN:
+                    self._is_buffered = True
                     self._transport.writelines(cast("Iterable[bytes]", ready))
                     ready.clear()
         except OSError as error:
             # The size is already on the wire, so there is no way left to say it in the response.
+            outgoing.clear()
             self.close("error", f"a log could not be read: {error}")
             return
         if not outgoing:
             self._has_region = False
         if ready:
-            self._transport.write(b"".join(cast("Iterable[bytes]", ready)))
+            self._write(b"".join(cast("Iterable[bytes]", ready)))
 
     def _send_directly(self) -> None:
         if self._direct is None:
             fd = self._transport.get_extra_info("socket").fileno()
             self._direct = DirectSender(fd, self.resume_writing, self._direct_failed)
-        pieces = _join_between_regions(self._outgoing)
+        pieces = join_between_regions(self._outgoing)
         self._outgoing = deque()
         self._has_region = False
         if not self._direct.send(pieces):
             self.pause_writing()
+
+    def sending_failed(self, error: Exception) -> None:
+        """Nobody knows how much of a reply is out: the connection has no use any more."""
+        if not self._is_closed:
+            self._listener.report_close(self, "error", f"a reply could not be sent: {error}")
+            self._transport.abort()
 
     def _direct_failed(self, error: OSError) -> None:
         if not self._is_closed:
@@ -396,10 +444,13 @@ class Connection:
         return self._is_answered and not self._is_write_paused
 
     def close(self, reason: str, detail: str = "") -> None:
-        """Closes after what was already handed to the transport; unanswered requests stay unanswered.
+        """Closes after the replies that are ready; unanswered requests stay unanswered.
 
         `reason` is one of telemetry's CLOSE_REASONS, `detail` is for people.
         """
+        if self._is_closed or self._transport.is_closing():
+            return
+        self.send_now()
         if self._is_closed or self._transport.is_closing():
             return
         self._close_reason = reason
@@ -421,50 +472,3 @@ def _size_of(parts: Buffers) -> int:
         if isinstance(part, (bytes, bytearray, memoryview)):
             size += len(part)
     return size
-
-
-def _load(region: Region, length: int) -> bytes:
-    data = region.load(0, length)
-    if len(data) != length:
-        raise OSError(f"the log ends {length - len(data)} bytes before the region that was promised")
-    return data
-
-
-def _join_between_regions(parts: Iterable[Part]) -> deque[Piece]:
-    """As few pieces as possible: each is a system call."""
-    pieces: deque[Piece] = deque()
-    between: list[Part] = []
-    for part in parts:
-        if isinstance(part, (bytes, bytearray, memoryview)):
-            between.append(part)
-        else:
-            if between:
-                pieces.append(b"".join(cast("Iterable[bytes]", between)))
-                between.clear()
-            pieces.append(cast("FileRegion", part))
-    if between:
-        pieces.append(b"".join(cast("Iterable[bytes]", between)))
-    return pieces
-
-
-def _is_large_region(part: Part) -> bool:
-    return (
-        not isinstance(part, (bytes, bytearray, memoryview)) and part.size >= REGION_BYTES_MIN and hasattr(part, "fd")
-    )
-
-
-class _Rest:
-    """What is left of a region after its first bytes were sent."""
-
-    __slots__ = ("_region", "_skipped_bytes", "size")
-
-    def __init__(self, region: Region, skipped_bytes: int) -> None:
-        if isinstance(region, _Rest):
-            skipped_bytes += region._skipped_bytes
-            region = region._region
-        self._region: Region = region
-        self._skipped_bytes: int = skipped_bytes
-        self.size = region.size - skipped_bytes
-
-    def load(self, start: int = 0, length: int | None = None) -> bytes:
-        return self._region.load(self._skipped_bytes + start, self.size - start if length is None else length)

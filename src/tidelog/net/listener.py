@@ -14,6 +14,7 @@ from tidelog.net.budget import ByteBudget
 from tidelog.net.connection import Connection, Dispatch
 from tidelog.net.framing import SCRATCH_BYTES
 from tidelog.net.loop_side import ConnectionProtocol
+from tidelog.net.outbox import Outbox
 from tidelog.net.places import FramePlaces
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics
@@ -79,6 +80,7 @@ class Listener:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         """Where the sockets of all connections are read into, one at a time."""
         self.places = FramePlaces()
+        self.outbox = Outbox()
         self._dispatch: Dispatch | None = None
         self._connections_max = connections_max
         self._connections_per_host_max = connections_per_host_max
@@ -114,9 +116,9 @@ class Listener:
         self._acceptor.start()
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
 
-    def _new_connection(self) -> ConnectionProtocol:
+    def _new_connection(self, accepted: socket.socket | None) -> ConnectionProtocol:
         assert self._dispatch is not None, "nobody is accepted before `serve`"
-        return ConnectionProtocol(Connection(self, self._dispatch))
+        return ConnectionProtocol(Connection(self, self._dispatch, accepted))
 
     def stop_accepting(self) -> None:
         if self._acceptor is not None:

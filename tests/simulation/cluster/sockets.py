@@ -195,7 +195,7 @@ class Acceptor:
 
     sockets: Sockets
 
-    def __init__(self, new_connection: Callable[[], asyncio.BufferedProtocol], backlog: int) -> None:
+    def __init__(self, new_connection: Callable[[None], asyncio.BufferedProtocol], backlog: int) -> None:
         self.new_connection = new_connection
         self.process = current_process()
         self._port = 0
@@ -265,7 +265,7 @@ class Sockets:
 
         def begin() -> None:
             if socket.is_open:
-                socket.begin(acceptor.new_connection())
+                socket.begin(acceptor.new_connection(None))
 
         asyncio.get_running_loop().call_soon(begin, context=acceptor.process.context.copy())
         return socket

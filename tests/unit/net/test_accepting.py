@@ -56,7 +56,7 @@ async def opened(count: int) -> None:
 
 
 async def test_a_burst_is_taken_and_nobody_before_the_start() -> None:
-    acceptor = Acceptor(Counted, CLIENTS)
+    acceptor = Acceptor(lambda accepted: Counted(), CLIENTS)
     _, port = await acceptor.bind("127.0.0.1", 0)
     with pytest.raises(ConnectionRefusedError):
         await connect_all(port, 1)
@@ -71,7 +71,7 @@ async def test_a_burst_is_taken_and_nobody_before_the_start() -> None:
 
 
 async def test_a_name_with_several_addresses_is_listened_on_at_all_of_them() -> None:
-    acceptor = Acceptor(Counted, 8)
+    acceptor = Acceptor(lambda accepted: Counted(), 8)
     await acceptor.bind("", 0)
     assert len(acceptor._sockets) == len({listening.family for listening in acceptor._sockets})
     acceptor.close()
@@ -79,7 +79,7 @@ async def test_a_name_with_several_addresses_is_listened_on_at_all_of_them() -> 
 
 async def test_without_descriptors_it_waits_and_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accepting, "RETRY_S", 0.01)
-    acceptor = Acceptor(Counted, 8)
+    acceptor = Acceptor(lambda accepted: Counted(), 8)
     _, port = await acceptor.bind("127.0.0.1", 0)
 
     class Exhausted(socket.socket):

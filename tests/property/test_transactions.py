@@ -253,7 +253,7 @@ class Transactions(RuleBasedStateMachine):
             waited_ms = self.driver.now.wall_ms - metadata.start_timestamp_ms
             if metadata.state is TransactionState.ONGOING and waited_ms > metadata.timeout_ms:
                 self.timed_out.add((name, metadata.producer_id, metadata.producer_epoch))
-        for name in self.driver.perform(self.driver.shard.decide_abort_timed_out(None, self.driver.now)):
+        for name in self.driver.abort_timed_out():
             self._note_end(name)
 
     @rule(name=st.sampled_from(NAMES))
@@ -328,7 +328,7 @@ class Transactions(RuleBasedStateMachine):
 
     def _settle(self) -> None:
         self.driver.now_ms += 10_000_000
-        for name in self.driver.perform(self.driver.shard.decide_abort_timed_out(None, self.driver.now)):
+        for name in self.driver.abort_timed_out():
             self._note_end(name)
         for name in self.driver.shard.prepared_ids():
             self._complete(name)

@@ -22,7 +22,7 @@ from tidelog.telemetry.logs import get_logger
 from tidelog.transactions.completion import Completion
 from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised, Listed
 from tidelog.transactions.core.metadata import TransactionMetadata
-from tidelog.transactions.core.settings import TransactionSettings
+from tidelog.transactions.core.settings import IDS_PER_SWEEP_MAX, TransactionSettings
 from tidelog.transactions.core.shard import TransactionShard
 from tidelog.transactions.core.state import TransactionState
 from tidelog.transactions.markers import MarkerWriter
@@ -234,13 +234,10 @@ class TransactionCoordinator:
 
     async def abort_timed_out(self) -> None:
         for partition, shard in self._shards.active():
-            with suppress(BrokerError):
-                while await self._abort_some(partition, shard):
-                    await asyncio.sleep(0)
+            await self._sweep(shard.core.ongoing_ids(), partial(self._abort_some, partition, shard))
 
-    async def _abort_some(self, partition: int, shard: Shard) -> bool:
-        """As many as one batch holds; False when there is none."""
-        aborted, commit = shard.submit(shard.core.decide_abort_timed_out, None)
+    async def _abort_some(self, partition: int, shard: Shard, ids: Sequence[str]) -> int:
+        swept, commit = shard.submit(shard.core.decide_abort_timed_out, ids)
         is_committed = False
         try:
             if commit is not None:
@@ -248,16 +245,25 @@ class TransactionCoordinator:
             is_committed = True
         finally:
             # What was not committed in time may still be, and then someone must see it through.
-            for transactional_id in aborted:
+            for transactional_id in swept.ended:
                 logger.info("transaction timed out", transactional_id=transactional_id)
                 self._complete(partition, shard, transactional_id, is_committed=is_committed)
-        return bool(aborted)
+        return swept.looked_at
 
     async def expire_ids(self) -> None:
         for _, shard in self._shards.active():
-            with suppress(BrokerError):
-                while await shard.execute(shard.core.decide_expire_ids, None):
-                    await asyncio.sleep(0)
+            await self._sweep(list(shard.core.transactions), partial(self._expire_some, shard))
+
+    async def _expire_some(self, shard: Shard, ids: Sequence[str]) -> int:
+        return (await shard.execute(shard.core.decide_expire_ids, ids)).looked_at
+
+    async def _sweep(self, ids: Sequence[str], look: Callable[[Sequence[str]], Awaitable[int]]) -> None:
+        """All of them in portions; a shard that is given up or cannot write is left to the next round."""
+        done = 0
+        with suppress(BrokerError):
+            while done < len(ids):
+                done += await look(ids[done : done + IDS_PER_SWEEP_MAX])
+                await asyncio.sleep(0)
 
     # -- administration ----------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from tidelog.transactions.core.metadata import TransactionMetadata
 from tidelog.transactions.core.records import TransactionRecord, decode_record, encode_record
 from tidelog.transactions.core.settings import TransactionSettings
 from tidelog.transactions.core.shard import TransactionShard
+from tidelog.transactions.core.state import TransactionState
 
 R = TypeVar("R")
 START_WALL_MS = 1_700_000_000_000
@@ -74,6 +75,8 @@ class ShardDriver:
         live = {name: without_volatile(metadata) for name, metadata in self.shard.transactions.items()}
         assert self.replayed().transactions == live
         assert self.replayed(compacted=True).transactions == live
+        ongoing = [name for name, metadata in live.items() if metadata.state is TransactionState.ONGOING]
+        assert sorted(self.shard.ongoing_ids()) == sorted(self.replayed().ongoing_ids()) == sorted(ongoing)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -109,6 +112,18 @@ class ShardDriver:
         metadata = self.shard.transactions[name]
         request = (name, metadata.producer_id, metadata.producer_epoch)
         return self.perform(self.shard.decide_complete(request, self.now))
+
+    def abort_timed_out(self) -> list[str]:
+        ids = self.shard.ongoing_ids()
+        swept = self.perform(self.shard.decide_abort_timed_out(ids, self.now))
+        assert swept.looked_at == len(ids)
+        return swept.ended
+
+    def expire_ids(self) -> list[str]:
+        ids = list(self.shard.transactions)
+        swept = self.perform(self.shard.decide_expire_ids(ids, self.now))
+        assert swept.looked_at == len(ids)
+        return swept.ended
 
     def set(self, name: str = ID, **changes: Any) -> None:
         """Puts an id into a state that would take long to reach."""

@@ -162,10 +162,10 @@ def test_a_transaction_that_takes_too_long_is_aborted_under_a_higher_epoch(
 ) -> None:
     driver.add(producer)
     driver.now_ms += TIMEOUT_MS
-    assert driver.perform(driver.shard.decide_abort_timed_out(None, driver.now)) == []
+    assert driver.abort_timed_out() == []
     driver.now_ms += 1
-    assert driver.perform(driver.shard.decide_abort_timed_out(None, driver.now)) == [ID]
-    assert driver.perform(driver.shard.decide_abort_timed_out(None, driver.now)) == []
+    assert driver.abort_timed_out() == [ID]
+    assert driver.abort_timed_out() == []
     assert (driver.metadata.state, driver.metadata.producer_epoch) == (S.PREPARE_ABORT, 1)
     assert driver.end(producer, commit=True).error is ErrorCode.PRODUCER_FENCED
     driver.complete()

@@ -72,7 +72,7 @@ def test_a_producer_that_timed_out_may_go_on_unless_another_has_started(driver: 
         held = driver.init()
         driver.add(held)
         driver.now_ms += TIMEOUT_MS + 1
-        driver.perform(driver.shard.decide_abort_timed_out(None, driver.now))
+        driver.abort_timed_out()
         driver.complete()
         if starts_another:
             driver.init()
@@ -131,7 +131,7 @@ def test_a_transaction_found_in_the_last_epoch_times_out_like_others(driver: Sha
     driver.add(Initialised(ErrorCode.NONE, 1000, 0))
     driver.set(producer_epoch=EPOCH_LAST + 1)
     driver.now_ms += TIMEOUT_MS + 1
-    assert driver.perform(driver.shard.decide_abort_timed_out(None, driver.now)) == [ID]
+    assert driver.abort_timed_out() == [ID]
     driver.complete()
     assert driver.init() == Initialised(ErrorCode.NONE, 1001, 0)
 
@@ -152,7 +152,22 @@ def test_ids_that_are_not_used_are_forgotten(driver: ShardDriver) -> None:
     busy = driver.init("busy")
     driver.add(busy, name="busy")
     driver.now_ms += driver.settings.id_expiration_ms
-    assert driver.perform(driver.shard.decide_expire_ids(None, driver.now)) == 1
+    assert driver.expire_ids() == [ID]
     assert set(driver.shard.transactions) == {"busy"}, "an open transaction does not expire"
     driver.check_replay()
     assert driver.init(ID) == Initialised(ErrorCode.NONE, 1002, 0)
+
+
+def test_a_look_at_many_ids_ends_where_the_batch_is_full(driver: ShardDriver) -> None:
+    names = [f"{number}-".ljust(30_000, "x") for number in range(100)]
+    for name in names:
+        driver.init(name)
+    driver.now_ms += driver.settings.id_expiration_ms
+    unknown = ["never heard of", *names, "nor of this"]
+    swept = driver.perform(driver.shard.decide_expire_ids(unknown, driver.now))
+    assert 0 < len(swept.ended) < len(names)
+    assert swept.looked_at == 1 + len(swept.ended)
+    assert swept.ended == names[: len(swept.ended)]
+    rest = driver.perform(driver.shard.decide_expire_ids(unknown[swept.looked_at :], driver.now))
+    assert swept.ended + rest.ended == names[: len(swept.ended) + len(rest.ended)]
+    driver.check_replay()

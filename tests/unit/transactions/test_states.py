@@ -9,7 +9,7 @@ from tests.unit.transactions.driver import ID, TIMEOUT_MS, ShardDriver, partitio
 
 from tidelog.protocol.generated.transaction_log_value import TransactionLogValue
 from tidelog.transactions.core.metadata import TransactionMetadata
-from tidelog.transactions.core.records import encode_record
+from tidelog.transactions.core.records import TransactionRecord, decode_record, encode_record
 from tidelog.transactions.core.state import BY_NUMBER, TRANSITIONS, TransactionState
 
 S = TransactionState
@@ -73,9 +73,9 @@ def test_every_request_in_every_state_keeps_to_the_table(state: TransactionState
         elif request == 5:
             driver.add(producer, 1)
         elif request == 6:
-            driver.perform(driver.shard.decide_abort_timed_out(None, driver.now))
+            driver.abort_timed_out()
         elif request == 7:
-            driver.perform(driver.shard.decide_expire_ids(None, driver.now))
+            driver.expire_ids()
         else:
             driver.complete()
         after = driver.shard.transactions[ID].state if ID in driver.shard.transactions else S.DEAD
@@ -119,3 +119,12 @@ def test_records_that_make_no_sense() -> None:
         with pytest.raises(ValueError):
             decode(bad_key, bad_value)
     assert encode_record(decode(key, None)) == (key, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("state", [S.DEAD, S.PREPARE_EPOCH_FENCE])
+def test_states_that_are_never_stored_are_not_believed(state: TransactionState) -> None:
+    driver = ShardDriver()
+    driver.init()
+    key, value = encode_record(TransactionRecord(ID, driver.metadata._replace(state=state)))
+    with pytest.raises(ValueError, match="none that is stored"):
+        decode_record(key, value)

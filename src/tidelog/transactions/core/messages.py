@@ -68,3 +68,12 @@ class Filters(NamedTuple):
 class Listed(NamedTuple):
     transactional_id: str
     metadata: TransactionMetadata
+
+
+class Swept(NamedTuple):
+    """What became of a look at some ids."""
+
+    ended: list[str]
+    """Those whose time is over."""
+    looked_at: int
+    """How many of the ids, from the first; what the rest needs does not fit into the same batch."""

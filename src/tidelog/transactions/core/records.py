@@ -70,8 +70,8 @@ def decode_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
         stored, _ = TransactionLogValue.decode(value, 2, _I16.unpack_from(value)[0])
     except (StructError, MalformedMessage, UnsupportedVersion) as error:
         raise ValueError(f"damaged transaction record: {error}") from error
-    if not 0 <= stored.transaction_status < len(BY_NUMBER):
-        raise ValueError(f"a transaction record of unknown state {stored.transaction_status}")
+    if not 0 <= stored.transaction_status < len(BY_NUMBER) or not BY_NUMBER[stored.transaction_status].is_stored:
+        raise ValueError(f"a transaction record of state {stored.transaction_status}, which is none that is stored")
     metadata = TransactionMetadata(
         producer_id=stored.producer_id,
         producer_epoch=stored.producer_epoch,

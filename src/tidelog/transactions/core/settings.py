@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
 
-EXPIRED_PER_BATCH_MAX = 1000
-"""Time-outs and tombstones written at once; the rest follows."""
+IDS_PER_SWEEP_MAX = 1000
+"""Ids that are looked at for time-outs and expiry before others get their turn."""
 
 RECORD_BYTES_WITHOUT_NAMES_MAX = 128
 """What the record of a transactional id takes beside its name and its partitions."""

@@ -7,18 +7,17 @@ prepared (`prepared_ids`), and is told when their markers are written (`decide_c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from tidelog.model.limits import DECISION_BYTES_MAX
 from tidelog.transactions.core import ending
-from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised, Listed
+from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised, Listed, Swept
 from tidelog.transactions.core.metadata import EPOCH_MAX, NO_TIMESTAMP, TransactionMetadata, is_exhausted
 from tidelog.transactions.core.records import TransactionRecord, decode_record, encode_record
 from tidelog.transactions.core.settings import (
-    EXPIRED_PER_BATCH_MAX,
     RECORD_BYTES_WITHOUT_NAMES_MAX,
     TransactionSettings,
 )
@@ -32,6 +31,8 @@ class TransactionShard:
 
     def __init__(self, settings: TransactionSettings) -> None:
         self.transactions: dict[str, TransactionMetadata] = {}
+        self._ongoing: dict[str, None] = {}
+        """Ids with an ongoing transaction, which are few beside all."""
         self._settings = settings
 
     # -- producers ---------------------------------------------------------------------------------------------------
@@ -170,34 +171,47 @@ class TransactionShard:
 
     # -- time --------------------------------------------------------------------------------------------------------
 
-    def decide_abort_timed_out(self, _request: None, now: Moment) -> Decision[list[str]]:
-        """As many as one batch holds; there may be more."""
-        aborted: list[str] = []
-        decision = Decision(aborted)
-        room = DECISION_BYTES_MAX
-        for transactional_id, metadata in self.transactions.items():
-            if metadata.state is not _S.ONGOING or now.wall_ms <= metadata.start_timestamp_ms + metadata.timeout_ms:
-                continue
-            if room <= 0 or len(aborted) == EXPIRED_PER_BATCH_MAX:
-                break
-            room -= _bytes_at_most(transactional_id, metadata)
-            aborted.append(transactional_id)
-            decision.records.append(TransactionRecord(transactional_id, ending.fence(metadata, now.wall_ms)))
-        return decision
+    def ongoing_ids(self) -> list[str]:
+        """Those that can time out."""
+        return list(self._ongoing)
 
-    def decide_expire_ids(self, _request: None, now: Moment) -> Decision[int]:
-        """The same for ids that nobody has used for long."""
+    def decide_abort_timed_out(self, ids: Sequence[str], now: Moment) -> Decision[Swept]:
+        """Aborts those of these ids whose transaction has lasted too long, as many as one batch holds."""
+
+        def is_over(metadata: TransactionMetadata) -> bool:
+            return metadata.state is _S.ONGOING and now.wall_ms > metadata.start_timestamp_ms + metadata.timeout_ms
+
+        return self._sweep(ids, is_over, lambda metadata: ending.fence(metadata, now.wall_ms))
+
+    def decide_expire_ids(self, ids: Sequence[str], now: Moment) -> Decision[Swept]:
+        """The same for ids that nobody has used for long: they are forgotten."""
         limit_ms = now.wall_ms - self._settings.id_expiration_ms
-        decision = Decision(0)
+
+        def is_over(metadata: TransactionMetadata) -> bool:
+            return metadata.update_timestamp_ms <= limit_ms and metadata.state.can_expire
+
+        return self._sweep(ids, is_over, lambda _: None)
+
+    def _sweep(
+        self,
+        ids: Sequence[str],
+        is_over: Callable[[TransactionMetadata], bool],
+        end: Callable[[TransactionMetadata], TransactionMetadata | None],
+    ) -> Decision[Swept]:
+        ended: list[str] = []
+        decision = Decision(Swept(ended, len(ids)))
         room = DECISION_BYTES_MAX
-        for transactional_id, metadata in self.transactions.items():
-            if not metadata.state.can_expire or metadata.update_timestamp_ms > limit_ms:
+        for number, transactional_id in enumerate(ids):
+            metadata = self.transactions.get(transactional_id)
+            if metadata is None or not is_over(metadata):
                 continue
-            if room <= 0 or len(decision.records) == EXPIRED_PER_BATCH_MAX:
+            if room <= 0:
+                decision.reply = Swept(ended, number)
                 break
-            room -= _bytes_at_most(transactional_id)
-            decision.records.append(TransactionRecord(transactional_id, None))
-        decision.reply = len(decision.records)
+            record = TransactionRecord(transactional_id, end(metadata))
+            room -= _bytes_at_most(record)
+            ended.append(transactional_id)
+            decision.records.append(record)
         return decision
 
     # -- administration ----------------------------------------------------------------------------------------------
@@ -221,10 +235,15 @@ class TransactionShard:
         return [encode_record(record) for record in records]
 
     def replay(self, record: TransactionRecord, offset: int, producer_id: int) -> None:
-        if record.metadata is None:
-            self.transactions.pop(record.transactional_id, None)
+        transactional_id, metadata = record
+        if metadata is None:
+            self.transactions.pop(transactional_id, None)
         else:
-            self.transactions[record.transactional_id] = record.metadata
+            self.transactions[transactional_id] = metadata
+        if metadata is not None and metadata.state is _S.ONGOING:
+            self._ongoing[transactional_id] = None
+        else:
+            self._ongoing.pop(transactional_id, None)
 
     def replay_records(self, records: Sequence[TransactionRecord], offset: int, producer_id: int) -> None:
         for at, record in enumerate(records, offset):
@@ -247,10 +266,9 @@ class TransactionShard:
         return Decision(None)
 
 
-def _bytes_at_most(transactional_id: str, metadata: TransactionMetadata | None = None) -> int:
-    """Of the record of an id, or of its tombstone."""
-    size = RECORD_BYTES_WITHOUT_NAMES_MAX + 4 * len(transactional_id)
-    return size if metadata is None else size + sum(len(topic) + 8 for topic, _ in metadata.partitions)
+def _bytes_at_most(record: TransactionRecord) -> int:
+    size = RECORD_BYTES_WITHOUT_NAMES_MAX + 4 * len(record.transactional_id)
+    return size if record.metadata is None else size + sum(len(topic) + 8 for topic, _ in record.metadata.partitions)
 
 
 def _initialised(request: Init, metadata: TransactionMetadata) -> Decision[Initialised]:

@@ -33,6 +33,11 @@ class TransactionState(Enum):
         return _NUMBERS[self]
 
     @property
+    def is_stored(self) -> bool:
+        """Whether it may stand in the log: an id that is dead is a tombstone there."""
+        return self is not TransactionState.DEAD and self is not TransactionState.PREPARE_EPOCH_FENCE
+
+    @property
     def is_prepared(self) -> bool:
         return self is TransactionState.PREPARE_COMMIT or self is TransactionState.PREPARE_ABORT
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.model.errors import BrokerError
 from tidelog.model.ids import TopicPartition
+from tidelog.runtime.pauses import with_pauses
 from tidelog.storage.cleaner import LogCleaner
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.leftovers import remove_all
@@ -97,15 +98,13 @@ class Maintenance:
     # -- chores ----------------------------------------------------------------------------------------------------
 
     async def _retain(self) -> None:
-        for number, partition in enumerate(list(self._table)):
+        async for partition in with_pauses(list(self._table), LOGS_PER_TURN):
             if partition.failure is None:
                 try:
                     result = apply_retention(partition.log, partition.high_watermark, self._now_ms())
                     self._metrics.segments_deleted += result.segments
                 except (BrokerError, OSError) as error:
                     _report("a log keeps what it should drop", partition, error)
-            if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
-                await asyncio.sleep(0)
 
     async def _compact(self) -> None:
         assert self._cleaner is not None
@@ -148,10 +147,8 @@ class Maintenance:
             partition.log.finish_flush(flush)
 
     async def _expire_producers(self) -> None:
-        for number, partition in enumerate(list(self._table)):
+        async for partition in with_pauses(list(self._table), LOGS_PER_TURN):
             partition.log.producer_state.remove_expired(self._now_ms())
-            if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
-                await asyncio.sleep(0)
 
     async def _open_refused(self) -> None:
         self._table.open_refused()

@@ -11,9 +11,9 @@ from tidelog.model.limits import KEYS_BETWEEN_PAUSES
 T = TypeVar("T")
 
 
-async def with_pauses(things: Iterable[T]) -> AsyncIterator[T]:
+async def with_pauses(things: Iterable[T], per_turn: int = KEYS_BETWEEN_PAUSES) -> AsyncIterator[T]:
     """All of them, with a turn for everybody else now and then."""
     for count, thing in enumerate(things, 1):
         yield thing
-        if count % KEYS_BETWEEN_PAUSES == 0:
+        if count % per_turn == 0:
             await asyncio.sleep(0)

@@ -16,6 +16,7 @@ from tidelog.partitions.partition import Partition
 from tidelog.partitions.replication.fetcher import FetcherIdentity, LeaderFetcher
 from tidelog.partitions.replication.proposals import AlterPartitions, InSyncProposals
 from tidelog.runtime.clock import monotonic_ms
+from tidelog.runtime.pauses import with_pauses
 
 PARTITIONS_PER_TURN = 200
 """How many partitions the watch looks at before it lets others run."""
@@ -95,7 +96,5 @@ class Replication:
         interval_s = max(self._config.replica_lag_time_max_ms / 2000, 0.005)
         while True:
             await asyncio.sleep(interval_s)
-            for number, partition in enumerate(list(self._led)):
+            async for partition in with_pauses(list(self._led), PARTITIONS_PER_TURN):
                 partition.recount(monotonic_ms())
-                if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
-                    await asyncio.sleep(0)

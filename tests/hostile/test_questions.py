@@ -66,12 +66,17 @@ def test_producers_of_a_partition_are_told_once(opened: Connection) -> None:
     assert (len(first.partitions), len(second.partitions)) == (1, 0)
 
 
+def settings_of_groups(names: list[str]) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=GROUP, resource_name=name, configuration_keys=None) for name in names
+        ]
+    )
+
+
 def test_settings_of_groups_that_anybody_can_name_are_told_for_a_bounded_number(opened: Connection) -> None:
-    asked = [
-        DescribeConfigsResource(resource_type=GROUP, resource_name=f"g{number}", configuration_keys=None)
-        for number in range(GROUP_CONFIGS_DESCRIBED_MAX + 1)
-    ]
-    results = opened.call(DescribeConfigsRequest(resources=asked), 4).results
+    names = [f"g{number}" for number in range(GROUP_CONFIGS_DESCRIBED_MAX + 1)]
+    results = opened.call(settings_of_groups(names), 4).results
     assert len(results) == GROUP_CONFIGS_DESCRIBED_MAX + 1
     assert all(result.configs for result in results[:-1])
     assert results[-1].error_code == ErrorCode.INVALID_REQUEST
@@ -89,8 +94,9 @@ def test_more_names_than_a_request_may_have_close_the_connection(opened: Connect
         (lambda keys: FindCoordinatorRequest(coordinator_keys=keys), 4),
         (lambda keys: DescribeGroupsRequest(groups=keys), 5),
         (lambda keys: ConsumerGroupDescribeRequest(group_ids=keys), 1),
+        (lambda keys: settings_of_groups(keys[:GROUP_CONFIGS_DESCRIBED_MAX]), 4),
     ],
-    ids=["coordinators", "groups", "consumer groups"],
+    ids=["coordinators", "groups", "consumer groups", "configs"],
 )
 def test_others_have_their_turn_meanwhile(victim: BrokerProcess, request_of: Any, version: int) -> None:
     request: Message = request_of([f"{number:x}" for number in range(150_000)])

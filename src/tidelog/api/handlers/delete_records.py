@@ -16,6 +16,7 @@ from tidelog.protocol.generated.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from tidelog.runtime.pauses import with_pauses
 
 HIGH_WATERMARK = -1
 
@@ -25,7 +26,8 @@ async def handle(context: RequestContext, request: DeleteRecordsRequest) -> Dele
     topics = []
     for topic in request.topics:
         answers = [
-            _answer(context, topic.name, each.partition_index, each.offset, timeout_s) for each in topic.partitions
+            asyncio.ensure_future(_answer(context, topic.name, each.partition_index, each.offset, timeout_s))
+            async for each in with_pauses(topic.partitions)
         ]
         topics.append((topic.name, asyncio.gather(*answers)))
     return DeleteRecordsResponse(

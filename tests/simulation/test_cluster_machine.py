@@ -74,7 +74,7 @@ class Server:
         acceptor._port = PORT_BASE + SERVER
         acceptor.start()
 
-    def _accept(self) -> Collecting:
+    def _accept(self, _socket: None) -> Collecting:
         self.connections.append(Collecting())
         return self.connections[-1]
 

@@ -59,7 +59,7 @@ PATIENCE_MS = 8000.0
         (mutations.obeys_old_leaders, late_duplicates, OneValuePerOffset, 5),
         (mutations.coordinators_do_not_replay, late_duplicates, CommittedOffsetsStay, 1),
         (mutations.coordinators_answer_early, late_duplicates, CommittedOffsetsStay, 1),
-        (mutations.coordinators_answer_early, lost_controllers, TransactionsAreWhole, 8),
+        (mutations.coordinators_answer_early, lost_controllers, TransactionsAreWhole, 70),
         (mutations.coordinators_do_not_replay, restless_groups, OneOwnerPerGeneration, 4),
         (mutations.takes_commits_of_any_generation, restless_groups, GroupOffsetsNeverMoveBack, 2),
         (mutations.assigns_what_others_still_own, restless_groups, GroupOffsetsNeverMoveBack, 2),

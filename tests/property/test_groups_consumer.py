@@ -186,7 +186,7 @@ class ConsumerGroups(RuleBasedStateMachine):
             client.member_id = reply.member_id
         elif reply.error is ErrorCode.NONE:
             client.member_id, client.epoch = reply.member_id, reply.generation
-            given = {member.member_id: b"" for member in reply.members} or None
+            given = {member_id: b"" for member_id, _, _ in reply.members} or None
             token, synced = self.driver.send_sync(client.member_id, client.epoch, given, instance=client.instance)
             synced = synced or self.driver.replies.get(token)
             if synced is None or synced.error is not ErrorCode.NONE:

@@ -54,13 +54,13 @@ def set_up_world(port: int) -> World:
     make_topic(connection, COMPACTED, cleanup_policy="compact", retention_ms="-1")
     for number in range(3):
         assert produce_batch(connection, TOPIC, batch(number)).error_code == 0
-    _wait_for_coordinators(connection)
+    wait_for_coordinators(connection)
     world = World(port, connection)
     learn_topic_ids(world)
     return world
 
 
-def _wait_for_coordinators(connection: Connection) -> None:
+def wait_for_coordinators(connection: Connection) -> None:
     """A broker may still be loading what these two need when it takes its first connection."""
     group = FindCoordinatorRequest(key_type=0, coordinator_keys=["a-group"])
     producer = InitProducerIdRequest(transactional_id=None)

@@ -323,6 +323,11 @@ def test_offsets_and_epochs(driver: ConsumerDriver) -> None:
     with pytest.raises(BrokerError) as caught:
         driver.shard.fetch_offsets(FetchOffsets("g", None, "a", 2), driver.now)
     assert caught.value.code is ErrorCode.STALE_MEMBER_EPOCH
+    with pytest.raises(BrokerError) as caught:
+        # Only who names no member at all is none of the group; an empty name is one that nobody has.
+        driver.shard.fetch_offsets(FetchOffsets("g", None, "", -1), driver.now)
+    assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.shard.fetch_offsets(FetchOffsets("g", None, None, -1), driver.now).reply
 
 
 def test_a_producer_is_told_of_a_stale_epoch_in_the_words_it_knows(driver: ConsumerDriver) -> None:
@@ -458,3 +463,32 @@ def test_a_group_has_so_many_patterns(driver: ConsumerDriver) -> None:
     Consumer(driver, "same", pattern="t0?").join()
     Consumer(driver, "m-1", pattern="t1?").leave()
     Consumer(driver, "x", pattern="other").join()
+
+
+def test_what_a_member_has_still_to_give_up_is_described_as_its_own(driver: ConsumerDriver) -> None:
+    first = Consumer(driver, "a", "t")
+    first.join()
+    Consumer(driver, "b", "t").join()
+    driver.send("a", first.epoch, owned=first.owned)
+    described = {member.member_id: member for member in driver.describe().members}
+    assert described["a"].assignment == {T: (0, 1, 2, 3)}
+    assert len(described["a"].target[T]) == 2
+    assert described["b"].assignment == {}
+
+
+@pytest.mark.parametrize("asked", [("range", "uniform"), ("uniform", "range")])
+def test_of_two_assignors_that_as_many_ask_for_it_is_kafkas_first(
+    driver: ConsumerDriver, asked: tuple[str, str]
+) -> None:
+    for name, assignor in zip("ab", asked, strict=True):
+        Consumer(driver, name, "t", assignor=assignor).join()
+    assert driver.describe().assignor == "uniform"
+
+
+def test_static_members_come_first_in_a_range(driver: ConsumerDriver) -> None:
+    dynamic = Consumer(driver, "a", "t", assignor="range")
+    static = Consumer(driver, "b", "t", assignor="range", instance_id="z")
+    dynamic.join()
+    static.join()
+    settle(dynamic, static)
+    assert (static.owned, dynamic.owned) == ({T: (0, 1)}, {T: (2, 3)})

@@ -30,9 +30,15 @@ def assign_range(members: Members, counts: dict[bytes, int], _previous: dict[str
     """Each topic in contiguous ranges over its subscribers, who stand in the same order for every topic.
 
     Topics with the same subscribers and as many partitions are therefore co-partitioned: whoever reads partition 3 of
-    one reads partition 3 of the others, which joins need. Static members keep their place over a restart.
+    one reads partition 3 of the others, which joins need. Static members come first, and so keep their place over a
+    restart, whoever else comes and goes.
     """
-    order = sorted(members, key=lambda member_id: (members[member_id].instance_id or member_id, member_id))
+
+    def place(member_id: str) -> tuple[bool, str, str]:
+        instance_id = members[member_id].instance_id
+        return instance_id is None, instance_id or "", member_id
+
+    order = sorted(members, key=place)
     assignment: dict[str, dict[bytes, tuple[int, ...]]] = {member_id: {} for member_id in members}
     readers: dict[bytes, list[str]] = {}
     for member_id in order:

@@ -198,12 +198,12 @@ class ConsumerGroup:
         return bool(self.members) and all(member.classic is not None for member in self.members.values())
 
     def preferred_assignor(self, default: str) -> str:
-        """The one that most members ask for."""
+        """The one that most members ask for; of several that as many ask for, the one that Kafka comes to first."""
         votes: dict[str, int] = {}
         for subscription in self.members.values():
             if subscription.assignor is not None:
                 votes[subscription.assignor] = votes.get(subscription.assignor, 0) + 1
-        return max(sorted(votes), key=votes.__getitem__) if votes else default
+        return max(sorted(votes, reverse=True), key=votes.__getitem__) if votes else default
 
     def has_unreleased_target(self, member_id: str) -> bool:
         """Whether others still own something that the member is to get."""

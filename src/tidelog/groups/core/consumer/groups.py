@@ -171,7 +171,7 @@ class ConsumerGroups:
         try:
             joined = classic_members.join(draft, member_id, request, self._world(now))
         except BrokerError as error:
-            return Decision(Joined(error.code, request.member_id))
+            return Decision(Joined(error.code, ""))
         decision: Decision[Joined | None] = Decision(joined)
         decision.records += draft.records
         if joined.error is NO_ERROR:
@@ -241,7 +241,7 @@ class ConsumerGroups:
             self._keep_classic_alive(group, request.member_id, now)
 
     def validate_fetch(self, group: ConsumerGroup, request: FetchOffsets) -> None:
-        if not request.member_id and request.member_epoch < 0:
+        if request.member_id is None and request.member_epoch < 0:
             return
         member = group.members.get(request.member_id or "")
         if member is None:
@@ -270,7 +270,7 @@ class ConsumerGroups:
                     told.client_host,
                     told.topics,
                     told.pattern,
-                    as_partitions(current.owned),
+                    as_partitions(current.held),
                     group.target_of(member_id),
                     told.classic is not None,
                 )

@@ -102,6 +102,16 @@ class CurrentAssignment(QuickValue):
         self.revoking = revoking
         """No longer to be read by the member, and not yet by anybody else."""
 
+    @property
+    def held(self) -> OwnedPartitions:
+        """What nobody else may read yet: its own, and what it has still to give up."""
+        if not self.revoking:
+            return self.owned
+        held = dict(self.owned)
+        for topic_id, partitions in self.revoking.items():
+            held[topic_id] = dict(sorted({**held.get(topic_id, {}), **partitions}.items()))
+        return held
+
     def fields(self) -> tuple[object, ...]:
         return self.epoch, self.previous_epoch, self.state, self.owned, self.revoking
 

@@ -2,7 +2,7 @@
 
 A story has actors, each with a connection of its own. A step sends the same request of one actor to both brokers; what
 they answer is compared, and so is whether they answer at all: some requests wait for what other actors do. Ids that a
-broker makes up (members, producers, topics) are given names when they are first seen, and requests use these names.
+broker makes up (members, topics) are given names when they are first seen, and requests use these names.
 """
 
 from __future__ import annotations
@@ -29,20 +29,10 @@ PATIENCE_S = 10.0
 """For the slower of the two."""
 RETRY_S = 0.02
 
-MADE_UP = frozenset({"member_id", "leader", "producer_id"})
-VOLATILE = MASKED - {"producer_id"} | {
-    "transaction_start_time_ms",
-    "last_timestamp",
-    "member_metadata",
-    "log_append_time_ms",
-}
+MADE_UP = frozenset({"member_id", "leader"})
+VOLATILE = MASKED | {"member_metadata"}
 SOON_OVER = frozenset(
-    {
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
 """One broker may still be busy with what the other has done already: then the request is sent again."""
 
@@ -65,12 +55,12 @@ class Side:
         self._topic_names = {topic_id: name for name, topic_id in topic_ids.items()}
         self._port = port
         self._connections: dict[str, Connection] = {}
-        self._names: dict[Any, str] = {}
-        self._real: dict[str, Any] = {}
+        self._names: dict[str, str] = {}
+        self._real: dict[str, str] = {}
         self.waiting: dict[str, tuple[int, int]] = {}
         """Actors whose request is not answered: its API and version."""
 
-    def real(self, name: Any) -> Any:
+    def real(self, name: str) -> str:
         """What the broker calls whoever has this name in the story; a name that nobody has stands for itself."""
         return self._real.get(name, name)
 
@@ -102,7 +92,7 @@ class Side:
             return "..."
         if field == "topic_id":
             return self._topic_names.get(value, value)
-        if field in MADE_UP and value not in (None, "", -1, 0):
+        if field in MADE_UP and value:
             return self._name_of(value)
         if isinstance(value, Structure):
             return {name: self._told(getattr(value, name), name) for name in value.__slots__}
@@ -111,11 +101,10 @@ class Side:
             return sorted((self._told(element, "") for element in value), key=repr)
         return bytes(value) if isinstance(value, memoryview) else value
 
-    def _name_of(self, value: Any) -> str:
+    def _name_of(self, value: str) -> str:
         name = self._names.get(value)
         if name is None:
-            kind = "member" if isinstance(value, str) else "producer"
-            name = self._names[value] = f"{kind} {len(self._names)}"
+            name = self._names[value] = f"member {len(self._names)}"
             self._real[name] = value
         return name
 

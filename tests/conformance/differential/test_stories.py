@@ -13,10 +13,8 @@ from benchmarks.tidelog_node import start_tidelog
 from benchmarks.wire import Connection
 from tests.conformance.differential.group_story import SETTINGS, TOPICS, GroupStory
 from tests.conformance.differential.story import Parted, Side, Story
-from tests.conformance.protocol.world import make_topic, wait_for_coordinators
+from tests.conformance.protocol.world import make_topic, topic_ids_of, wait_for_coordinators
 from tests.servers.tools import require_kafka
-
-from tidelog.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 
 pytestmark = pytest.mark.java
 
@@ -48,9 +46,7 @@ def _prepare(port: int) -> dict[str, bytes]:
         for name, partitions in TOPICS.items():
             make_topic(connection, name, partitions)
         wait_for_coordinators(connection)
-        topics = [MetadataRequestTopic(name=name) for name in TOPICS]
-        described = connection.call(MetadataRequest(topics=topics), 12).topics
-        return {topic.name: topic.topic_id for topic in described}
+        return topic_ids_of(connection, *TOPICS)
 
 
 @pytest.fixture(scope="module")

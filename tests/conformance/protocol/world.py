@@ -69,6 +69,9 @@ def wait_for_coordinators(connection: Connection) -> None:
 
 
 def learn_topic_ids(world: World) -> None:
-    topics = [MetadataRequestTopic(name=name) for name in (TOPIC, COMPACTED)]
-    for topic in world.connection.call(MetadataRequest(topics=topics), 12).topics:
-        world.topic_ids[topic.name] = topic.topic_id
+    world.topic_ids.update(topic_ids_of(world.connection, TOPIC, COMPACTED))
+
+
+def topic_ids_of(connection: Connection, *names: str) -> dict[str, bytes]:
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    return {topic.name: topic.topic_id for topic in connection.call(MetadataRequest(topics=topics), 12).topics}

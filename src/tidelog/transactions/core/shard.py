@@ -17,10 +17,7 @@ from tidelog.transactions.core import ending
 from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised, Listed, Swept
 from tidelog.transactions.core.metadata import EPOCH_MAX, NO_TIMESTAMP, TransactionMetadata, is_exhausted
 from tidelog.transactions.core.records import TransactionRecord, decode_record, encode_record
-from tidelog.transactions.core.settings import (
-    RECORD_BYTES_WITHOUT_NAMES_MAX,
-    TransactionSettings,
-)
+from tidelog.transactions.core.settings import RECORD_BYTES_WITHOUT_NAMES_MAX, TransactionSettings
 from tidelog.transactions.core.state import TransactionState
 
 _S = TransactionState

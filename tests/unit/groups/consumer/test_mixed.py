@@ -329,3 +329,9 @@ def test_an_empty_consumer_group_stays_if_the_log_is_full(driver: ConsumerDriver
     driver.append_error = None
     assert group_type(driver) == "consumer"
     same_after_crash(driver)
+
+
+def test_a_classic_join_that_is_refused_names_no_member(driver: ConsumerDriver) -> None:
+    Consumer(driver, "c", "t").join()
+    _, refused = driver.send_join("somebody", protocols=())
+    assert refused == Joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")

@@ -26,6 +26,17 @@ UNSUPPORTED_VERSION and the versions there are. *Schema* is what the message def
 older versions of some APIs were removed from them and exist nowhere any more.
 """
 
+SAFER = """
+## Safer than Apache Kafka
+
+* **A sequence is not used twice over the end of a transaction.** In the flow before transaction version 2 a producer
+  keeps its epoch and counts its sequences on. One that purges a batch which had been written, aborts, and then sends
+  other records under the same sequence (librdkafka does so after a lost acknowledgement) is answered by Apache Kafka as
+  if it had sent the first batch again: success, with the old offset. The transaction commits, and the records are
+  nowhere. A node refuses such a batch with UNKNOWN_PRODUCER_ID, after restarts and on new leaders too: clients abort
+  and go on with their next epoch by themselves. (OUT_OF_ORDER_SEQUENCE_NUMBER ends a producer of librdkafka for good.)
+"""
+
 
 def render() -> str:
     served = {api.key: api for api in APIS if api.key < PRIVATE_API_KEY_MIN}
@@ -40,7 +51,7 @@ def render() -> str:
     missing = sorted(int(key) for key in ApiKey if key not in served)
     lines += ["", f"## Not served ({len(missing)} APIs)", "", "| key | API | schema |", "|--:|---|---|"]
     lines += [f"| {key} | {api_name(key)} | {_range(*schema_versions(key))} |" for key in missing]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + SAFER
 
 
 def _served_row(api: Api) -> str:

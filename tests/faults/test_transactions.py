@@ -19,6 +19,8 @@ from tests.faults.conftest import Node
 from tests.faults.load import SteadyLoad
 from tests.servers.topics import LATEST, create_topic, list_offset, new_name
 
+from tidelog.model.errors import ErrorCode
+
 WORKER = Path(__file__).with_name("transactional_worker.py")
 TRANSACTION_SECONDS = 60
 
@@ -238,6 +240,36 @@ def test_a_transaction_goes_on_after_a_kill_of_the_node(node: Node, version: int
         others[2].wait_for("CompleteAbort")
         assert read(connection, topic) == [b"before", b"before", b"after"]
         assert committed_offset(connection, group, topic, stable=True) == (0, 7)
+
+
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+def test_a_sequence_of_an_aborted_transaction_is_not_used_again_after_a_restart(node: Node, ending: str) -> None:
+    """From the log after a kill, from the snapshot after a stop."""
+    node.start()
+    with Connection(node.port) as connection:
+        topic = create_topic(connection, "txn")
+        producer = WireProducer(connection).started()
+        assert producer.add(topic) == [0]
+        assert producer.produce(topic, b"aborted") == 0
+        assert producer.end(commit=False) == 0
+        producer.wait_for("CompleteAbort")
+    if ending == "kill":
+        node.kill()
+    else:
+        node.running.stop()
+    node.start()
+    with Connection(node.port) as connection:
+        producer.connection = connection
+        producer.wait_for("CompleteAbort")
+        assert producer.add(topic) == [0]
+        assert producer.produce(topic, b"another", base_sequence=0) == ErrorCode.UNKNOWN_PRODUCER_ID
+        assert producer.end_settled(commit=False) == 0
+        assert producer.init(expects=True) == 0
+        assert producer.add(topic) == [0]
+        assert producer.produce(topic, b"another") == 0
+        assert producer.end_settled(commit=True) == 0
+        producer.wait_for("CompleteCommit")
+        assert read(connection, topic) == [b"another"]
 
 
 def test_an_open_transaction_whose_producer_died_times_out_after_the_restart(node: Node) -> None:

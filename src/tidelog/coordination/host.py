@@ -201,7 +201,11 @@ class CoreHost(Generic[C]):
     def _append_failed(self, decision: Decision[Any], error: BrokerError, now: Moment) -> None:
         code = _AS_COORDINATOR_ERROR.get(error.code, error.code)
         logger.warning_limited(
-            "coordinator write failed", partition=self._name, records=len(decision.records), error=error.message
+            "coordinator write failed",
+            limit_by=("partition",),
+            partition=self._name,
+            records=len(decision.records),
+            error=error.message,
         )
         decision.records.clear()
         if not decision.failures:

@@ -92,6 +92,16 @@ class ProducerEntry:
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
+    def has_ended(self, batch: AppendedBatch) -> bool:
+        """Whether the batch belongs to a transaction that is over.
+
+        Works with what a snapshot holds: a marker leaves its coordinator's epoch, and it lies above all batches but
+        those of the transaction that is open now.
+        """
+        if self.coordinator_epoch == NO_EPOCH:
+            return False
+        return self.txn_first_offset is None or batch.last_offset < self.txn_first_offset
+
     def begin_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
             self.epoch = epoch
@@ -126,6 +136,9 @@ class ProducerState:
     ) -> AppendedBatch | None:
         """None when the batch may be appended, the earlier append when it is a duplicate; otherwise a BrokerError.
 
+        No client sends a batch again when its transaction has ended: what looks like it holds other records, under
+        numbers that were used before. Kafka takes it for a duplicate, and they are lost; here it is refused.
+
         A producer nobody remembers may begin with any sequence: its state may have gone with old segments. Batches that
         the broker writes for a producer (offset commits in a transaction) carry no sequence and are not checked for it.
         """
@@ -138,13 +151,12 @@ class ProducerState:
                 batches = entry.batches
                 for batch in batches:
                     if batch[0] == last_sequence and batch[2] == last_offset_delta:
+                        if entry.has_ended(batch):
+                            raise self._used_again(entry, base_sequence)
                         return batch
                 previous = batches[-1][0] if batches else NO_SEQUENCE
                 if base_sequence != previous + 1 and not (base_sequence == 0 and previous == SEQUENCE_MAX):
-                    raise BrokerError(
-                        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                        f"Producer {producer_id} sent sequence {base_sequence} after {previous}.",
-                    )
+                    raise self._out_of_order(entry, base_sequence)
         elif epoch < entry.epoch:
             raise self._stale_epoch(entry, epoch)
         elif base_sequence > 0:
@@ -182,6 +194,27 @@ class ProducerState:
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"Epoch {epoch} of the end is not above {entry.epoch}, in which producer {producer_id} writes.",
             )
+
+    @staticmethod
+    def _used_again(entry: ProducerEntry, base_sequence: int) -> BrokerError:
+        """Clients recover from this code by themselves: they abort and go on with the next epoch. From
+        OUT_OF_ORDER_SEQUENCE_NUMBER all do but librdkafka, whose producer it ends for good."""
+        return BrokerError(
+            ErrorCode.UNKNOWN_PRODUCER_ID,
+            f"Producer {entry.producer_id} sent sequence {base_sequence}, "
+            f"but {entry.last_sequence} was written in a transaction that has ended.",
+        )
+
+    @classmethod
+    def _out_of_order(cls, entry: ProducerEntry, base_sequence: int) -> BrokerError:
+        previous = entry.last_sequence
+        goes_back = previous != NO_SEQUENCE and decrement_sequence(previous, base_sequence) <= SEQUENCE_MAX // 2
+        if goes_back and entry.has_ended(entry.batches[-1]):
+            return cls._used_again(entry, base_sequence)
+        return BrokerError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"Producer {entry.producer_id} sent sequence {base_sequence} after {previous}.",
+        )
 
     @staticmethod
     def _stale_epoch(entry: ProducerEntry, epoch: int) -> BrokerError:

@@ -21,7 +21,7 @@ from tidelog.model.ids import TopicPartition
 from tidelog.telemetry.logs import get_logger
 from tidelog.transactions.completion import Completion
 from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised, Listed
-from tidelog.transactions.core.metadata import TransactionMetadata
+from tidelog.transactions.core.metadata import NO_TIMESTAMP, TransactionMetadata
 from tidelog.transactions.core.settings import IDS_PER_SWEEP_MAX, TransactionSettings
 from tidelog.transactions.core.shard import TransactionShard
 from tidelog.transactions.core.state import TransactionState
@@ -38,6 +38,16 @@ Shard = CoreHost[TransactionShard]
 SETTLE_SECONDS_MAX = 0.5
 """How long a request waits for the outcome of the transaction before it; then CONCURRENT_TRANSACTIONS, and the client
 asks again."""
+
+_OPEN_STATES = frozenset(
+    {
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.PREPARE_ABORT,
+        TransactionState.PREPARE_EPOCH_FENCE,
+    }
+)
+"""Readers of committed records wait behind these."""
 
 
 class TransactionCoordinator:
@@ -230,7 +240,9 @@ class TransactionCoordinator:
             try:
                 await work()
             except Exception:
-                logger.exception("a round of the transaction coordinator failed", work=work.__name__)
+                logger.exception_limited(
+                    "a round of the transaction coordinator failed", limit_by=("work",), work=work.__name__
+                )
 
     async def abort_timed_out(self) -> None:
         for partition, shard in self._shards.active():
@@ -246,7 +258,7 @@ class TransactionCoordinator:
         finally:
             # What was not committed in time may still be, and then someone must see it through.
             for transactional_id in swept.ended:
-                logger.info("transaction timed out", transactional_id=transactional_id)
+                logger.info_limited("transaction timed out", transactional_id=transactional_id)
                 self._complete(partition, shard, transactional_id, is_committed=is_committed)
         return swept.looked_at
 
@@ -288,3 +300,13 @@ class TransactionCoordinator:
             for metadata in shard.core.transactions.values():
                 counts[metadata.state.value] = counts.get(metadata.state.value, 0) + 1
         return counts
+
+    def oldest_start_ms(self) -> int | None:
+        """When the oldest of the transactions began that this node coordinates and that are not over, for metrics."""
+        starts = (
+            metadata.start_timestamp_ms
+            for _, shard in self._shards.active()
+            for metadata in shard.core.transactions.values()
+            if metadata.state in _OPEN_STATES
+        )
+        return min((start_ms for start_ms in starts if start_ms != NO_TIMESTAMP), default=None)

@@ -82,6 +82,28 @@ def test_a_batch_outside_the_transaction_is_refused_while_one_is_open(producer: 
     assert producer.produce(topic, b"y", attributes=0) == Code.INVALID_TXN_STATE
 
 
+@pytest.mark.parametrize("commit", [False, True])
+def test_a_sequence_of_a_transaction_that_has_ended_is_not_used_again(
+    connection: Connection, producer: WireProducer, topic: str, commit: bool
+) -> None:
+    """Apache Kafka answers with success and the old offset here, and the second record is lost."""
+    assert producer.add(topic) == [0]
+    assert producer.produce(topic, b"first") == 0
+    assert producer.produce(topic, b"first", base_sequence=0) == 0, "a retry within the transaction"
+    assert producer.end(commit=commit) == 0
+    producer.wait_for("CompleteCommit" if commit else "CompleteAbort")
+    assert producer.add(topic) == [0]
+    assert producer.produce(topic, b"second", base_sequence=0) == Code.UNKNOWN_PRODUCER_ID
+    assert producer.end(commit=False) == 0
+    producer.wait_for("CompleteAbort")
+    assert producer.init(expects=True) == 0, "as clients recover: the next epoch begins at 0"
+    assert producer.add(topic) == [0]
+    assert producer.produce(topic, b"second") == 0
+    assert producer.end(commit=True) == 0
+    producer.wait_for("CompleteCommit")
+    assert read(connection, topic) == ([b"first", b"second"] if commit else [b"second"])
+
+
 def test_a_second_producer_of_the_id_fences_the_first(connection: Connection, topic: str) -> None:
     first = WireProducer(connection).started()
     assert first.add(topic) == [0]

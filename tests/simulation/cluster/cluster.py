@@ -14,6 +14,7 @@ from tests.simulation.cluster.clients import TOPIC, Client, IdempotentProducer, 
 from tests.simulation.cluster.coordinated import Auditor, OffsetCommitter, TransactionalProducer
 from tests.simulation.cluster.members import ClassicMember, ConsumerMember, GroupMember
 from tests.simulation.cluster.node import FOUNDER, VOTERS, SimulatedNode
+from tests.simulation.cluster.older_transactions import OlderTransactionalProducer
 from tests.simulation.cluster.operator import Operator
 from tests.simulation.cluster.profile import ClusterProfile
 from tests.simulation.cluster.sockets import Sockets
@@ -50,7 +51,8 @@ class SimulatedCluster:
         self.producers = [IdempotentProducer(self, number, number % self.partitions) for number in range(3)]
         readers = [Reader(self, 10 + index, index) for index in range(self.partitions)]
         self.operator = Operator(self, 90)
-        self.transactions = TransactionalProducer(self, 20)
+        producer = OlderTransactionalProducer if profile.has_older_transactions else TransactionalProducer
+        self.transactions = producer(self, 20)
         self.offsets = OffsetCommitter(self, 30)
         self.members = self._make_members() if profile.has_members else []
         self.clients: list[Client] = [

@@ -106,57 +106,68 @@ class TransactionalProducer(CoordinatedClient):
 
     def __init__(self, cluster: SimulatedCluster, number: int) -> None:
         super().__init__(cluster, number)
-        self._id = f"transactional-{number}"
-        self._producer_id = -1
-        self._epoch = -1
+        self.transactional_id = f"transactional-{number}"
+        self.producer_id = -1
+        self.epoch = -1
         self.committed = 0
 
     async def live(self) -> None:
         number = 0
         while not self.is_stopping:
-            if self._epoch < 0:
-                await self._begin_anew()
+            if self.epoch < 0:
+                await self.start_epoch()
             number += 1
-            values = {index: f"{self._id}:{number}:{index}".encode() for index in range(self.cluster.partitions)}
+            values = {
+                index: f"{self.transactional_id}:{number}:{index}".encode() for index in range(self.cluster.partitions)
+            }
             self.waits_for = values[0]
             for index, value in values.items():
-                if self._epoch >= 0 and not await self._write(index, value):
-                    self._epoch = -1
-            if self._epoch < 0:
-                # Beginning anew aborts what is open.
+                if self.epoch >= 0 and not await self.write(index, value):
+                    self.epoch = -1
+            if self.epoch < 0:
+                # A new epoch aborts what is open.
                 self.world.observe(TransactionEnded(values, False))
                 continue
-            commits = self.world.random.random() < 0.75
-            is_ended = await self._end(commits)
+            commits = self.world.random.random() < 0.75 and self.may_commit
+            is_ended = await self.end(commits)
             self.committed += commits and is_ended
             self.world.observe(TransactionEnded(values, commits if is_ended else (None if commits else False)))
             await self.pause()
-        if self._epoch < 0:
+        if self.epoch < 0:
             # As whoever runs a producer that was fenced would: what it left open would wait for its time-out.
-            await self._begin_anew()
+            await self.start_epoch()
 
-    async def _begin_anew(self) -> None:
+    @property
+    def may_commit(self) -> bool:
+        """Whether it thinks that everything was written."""
+        return True
+
+    async def start_epoch(self) -> None:
         while True:
-            node_id = await self.coordinator_of(self._id, TRANSACTION)
-            request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=20_000)
+            node_id = await self.coordinator_of(self.transactional_id, TRANSACTION)
+            request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=20_000)
             answer = None if node_id < 0 else await self.call(node_id, request, InitProducerIdResponse, 4)
             if answer is not None and not answer.error_code:
-                self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+                self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
                 return
             await self.pause()
 
-    async def _write(self, index: int, value: bytes) -> bool:
+    async def write(self, index: int, value: bytes) -> bool:
         """Whether the record is in the transaction."""
         batch = build_batch(
             [NewRecord(None, value, TIMESTAMP_MS)],
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
             base_sequence=0,
             transactional=True,
         )
         while True:
             leader = await self.leader_of(index)
-            answer = None if leader < 0 else await self.produce(leader, index, batch, self._id, IMPLICIT_PARTITIONS)
+            answer = (
+                None
+                if leader < 0
+                else await self.produce(leader, index, batch, self.transactional_id, IMPLICIT_PARTITIONS)
+            )
             if answer is not None:
                 if not answer.error_code:
                     return True
@@ -165,22 +176,25 @@ class TransactionalProducer(CoordinatedClient):
                     return False
                 await self.pause()
 
-    async def _end(self, commits: bool) -> bool:
+    async def end(self, commits: bool) -> bool:
         """Whether it ended so; otherwise nobody knows how."""
         request = EndTxnRequest(
-            transactional_id=self._id, producer_id=self._producer_id, producer_epoch=self._epoch, committed=commits
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=commits,
         )
         while True:
-            node_id = await self.coordinator_of(self._id, TRANSACTION)
+            node_id = await self.coordinator_of(self.transactional_id, TRANSACTION)
             answer = None if node_id < 0 else await self.call(node_id, request, EndTxnResponse, NEW_EPOCH)
             if answer is None:
                 continue
             if not answer.error_code:
-                self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+                self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
                 return True
             if answer.error_code not in TRY_AGAIN:
                 self.world.note(self.process, f"cannot end: {ErrorCode(answer.error_code).name}")
-                self._epoch = -1
+                self.epoch = -1
                 return False
             await self.pause()
 

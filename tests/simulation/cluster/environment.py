@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from random import Random
@@ -26,7 +27,8 @@ import tidelog.partitions.replication.replication
 import tidelog.raft.quorum
 import tidelog.runtime.clock
 import tidelog.storage.append
-import tidelog.telemetry.logs
+import tidelog.storage.flushing
+import tidelog.telemetry.line_limits
 from tidelog.raft.core.settings import MachineSettings
 
 EPOCH_MS = 1_700_000_000_000
@@ -43,6 +45,21 @@ class OrderedSet(dict[Any, None]):
 
     def discard(self, item: Any) -> None:
         self.pop(item, None)
+
+
+class SameThread(Executor):
+    """In place of threads that their owner waits for: what they do belongs to the process that asks for it."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*args, **options))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
 
 class _Clock:
@@ -105,6 +122,7 @@ def _replacements(world: World, sockets: Sockets, append_bytes_max: int) -> Iter
     # Taken from `os` when the module was loaded.
     yield tidelog.storage.append, "_pwritev", disk.pwritev
     yield tidelog.node.node, "ThreadPoolExecutor", lambda *_, **__: DiskThreads(world)
+    yield tidelog.storage.flushing, "ThreadPoolExecutor", SameThread
 
     yield tidelog.net.listener, "Acceptor", type("Acceptor", (Acceptor,), {"sockets": sockets})
     yield tidelog.raft.quorum, "MachineSettings", partial(MachineSettings, append_bytes_max=append_bytes_max)
@@ -112,7 +130,7 @@ def _replacements(world: World, sockets: Sockets, append_bytes_max: int) -> Iter
     # What is not in the seed and would be seen: the load of this machine, lines left out, addresses of objects.
     load = SimpleNamespace(times=os.times, getloadavg=lambda: (0.0,), sysconf=os.sysconf)
     yield tidelog.node.statistics, "os", load
-    yield tidelog.telemetry.logs.RateLimiter, "admit", lambda *_: 0
+    yield tidelog.telemetry.line_limits.LineLimiter, "admit", lambda *_: (True, None)
     for module in (tidelog.net.listener, tidelog.partitions.partition, tidelog.partitions.replication.replication):
         yield module, "set", OrderedSet
 

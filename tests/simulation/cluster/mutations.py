@@ -37,6 +37,7 @@ from tidelog.raft.quorum import Quorum
 from tidelog.raft.quorum_state import QUORUM_STATE_FILE, encode_quorum_state
 from tidelog.storage.files import write_whole
 from tidelog.storage.flushing import PendingFlush
+from tidelog.storage.producer_state import ProducerEntry
 
 Decide = Callable[[MetadataImage], Decision[Any]]
 
@@ -173,6 +174,11 @@ def goes_on_leading() -> Any:
 def skips_truncation() -> Any:
     """A leader does not tell its followers where their logs part from its own."""
     return patch.object(reading, "_diverging_epoch", lambda partition, target: None)
+
+
+def takes_used_sequences_for_duplicates() -> Any:
+    """As Apache Kafka: a sequence of a transaction that has ended is answered as if the batch had come again."""
+    return patch.object(ProducerEntry, "has_ended", lambda self, batch: False)
 
 
 def skips_syncs() -> Any:

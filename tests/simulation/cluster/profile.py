@@ -40,6 +40,8 @@ class ClusterProfile:
     """How often it is the controller that is hit; else anyone, or a leader of a partition."""
     has_members: bool
     """Whether there are groups with members."""
+    has_older_transactions: bool = False
+    """Whether transactions keep their producer's epoch, as before version 2 (KIP-890)."""
     append_bytes_max: int = RAFT_APPEND_BYTES_MAX
     """Of the metadata log in one message."""
     ambush: str | None = None
@@ -160,6 +162,24 @@ def restless_groups(drawn: ClusterProfile) -> ClusterProfile:
     )
 
 
+def older_transactions(drawn: ClusterProfile) -> ClusterProfile:
+    """Producers that keep their epoch and use sequences again, while partitions get new leaders and nodes restart.
+
+    Messages are lost and nodes cut off, so markers are sent twice: a first copy that came late would end the next
+    transaction of the same epoch. A doubled request of a client may come at any time, and is left out: that is why
+    version 2 moves the epoch, and in the older flow Apache Kafka cannot tell either.
+    """
+    return replace(
+        drawn,
+        has_older_transactions=True,
+        syncs=True,
+        faults=("crash", "power", "move", "shut down", "cut", "cut a few", "one way"),
+        pause_ms=700.0,
+        aims_at_controller=0.1,
+        network=replace(drawn.network, delay_max_ms=5.0, straggler=0.0, duplication=0.0),
+    )
+
+
 def short_reigns(drawn: ClusterProfile) -> ClusterProfile:
     """Whoever is elected is cut off at once, and logs travel an entry at a time: they end in terms that led to nothing,
     and part of an old one may be all that a majority gets."""
@@ -204,4 +224,5 @@ CLUSTER_STORMS = (
     lost_votes,
     full_disks,
     restless_groups,
+    older_transactions,
 )

@@ -40,6 +40,7 @@ class SimulatedSocket(asyncio.Transport):
         self._early: dict[int, bytes | None] = {}
         self._unread: list[bytes | None] = []
         self._is_reading = True
+        self._is_aborted = False
         process.sockets[self] = None
 
     def begin(self, protocol: asyncio.BufferedProtocol) -> None:
@@ -81,7 +82,9 @@ class SimulatedSocket(asyncio.Transport):
             self._end()
 
     def abort(self) -> None:
+        """Nothing is sent again afterwards: `RpcClient` sees to that with its real sockets."""
         if self.is_open:
+            self._is_aborted = True
             self._tell_reset()
             self._end()
 
@@ -105,7 +108,7 @@ class SimulatedSocket(asyncio.Transport):
                 self._sockets.repeat(peer, data)
 
         def look() -> None:
-            if peer._expected > number or not peer.is_open:
+            if peer._expected > number or not peer.is_open or self._is_aborted:
                 return
             if attempt < RESENDS_MAX:
                 self._try(number, data, attempt + 1)

@@ -218,8 +218,48 @@ def test_a_marker_of_the_same_epoch_keeps_sequences() -> None:
     sender = Sender()
     sender.send(0, 0, 4, transactional=True)
     sender.mark(0, commit=True)
-    assert sender.send(0, 0, 4, transactional=True) == (0, 3)
+    with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        sender.send(0, 5, transactional=True)
     assert sender.send(0, 4, transactional=True) is None
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("commit", [False, True])
+def test_a_sequence_of_a_transaction_that_has_ended_is_not_used_again(commit: bool, restarts: bool) -> None:
+    sender = Sender()
+    sender.send(0, 0, transactional=True)
+    sender.send(0, 1, 2, transactional=True)
+    assert sender.send(0, 1, 2, transactional=True) == (1, 2), "sent again in its own transaction"
+    sender.mark(0, commit=commit)
+    if restarts:
+        sender = _restarted(sender)
+    for sequence, count in ((1, 2), (0, 1), (1, 1), (2, 5)):
+        with refused(ErrorCode.UNKNOWN_PRODUCER_ID):
+            sender.send(0, sequence, count, transactional=True)
+    with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        sender.send(0, 4, transactional=True)
+    assert sender.send(0, 3, transactional=True) is None
+    for sequence, count in ((1, 2), (0, 1)):
+        with pytest.raises(BrokerError):
+            sender.send(0, sequence, count, transactional=True)
+    if restarts:
+        sender = _restarted(sender)
+    assert sender.send(0, 3, transactional=True) == (4, 4), "the transaction that is open takes its retries"
+
+
+def test_a_retry_within_the_first_transaction_is_recognised_after_a_restart() -> None:
+    sender = Sender()
+    sender.send(0, 0, 4, transactional=True)
+    assert _restarted(sender).send(0, 0, 4, transactional=True) == (0, 3)
+
+
+def _restarted(sender: Sender) -> Sender:
+    """From a snapshot, which has one batch of each producer and no markers."""
+    restored = ProducerState(DAY_MS)
+    restored.restore(sender.state.snapshot(), now_ms=2000)
+    again = Sender(restored)
+    again.end = sender.end
+    return again
 
 
 def test_a_marker_without_data_completes_nothing() -> None:

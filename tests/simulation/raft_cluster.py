@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.simulation.disk import DiskFaults
-from tests.simulation.network import Network
+from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.raft_image import Snapshot
 from tests.simulation.raft_member import SimulatedMember, describe_state
 from tests.simulation.raft_profiles import Profile
@@ -29,6 +29,8 @@ from tidelog.raft.core.messages import (
 
 NODES_MAX = 7
 SETTLE_MS = 60_000.0
+FOUNDED_IN_A_STORM = 0.2
+"""Part of the runs."""
 Respond = Callable[[Response, Member], None]
 
 
@@ -102,6 +104,8 @@ class RaftCluster:
 
     def run(self, duration_ms: float) -> None:
         profile = self.profile
+        if self.world.random.random() >= FOUNDED_IN_A_STORM:
+            self._found()
         self._repeat(profile.propose_ms, self._propose)
         self._repeat(profile.read_ms, self._read)
         self._repeat(profile.crash_ms, self._crash)
@@ -112,6 +116,13 @@ class RaftCluster:
         self._repeat(profile.hint_ms, self._hint)
         self.world.run_for(duration_ms)
         self.settle()
+
+    def _found(self) -> None:
+        """All first voters have to be there for that, which takes long under faults: most runs have it behind them."""
+        faults, self.network.faults = self.network.faults, NetworkFaults()
+        self.faults_are_over = True
+        assert self.world.run_until(lambda: self._active_leader() is not None, SETTLE_MS), "the cluster is not founded"
+        self.network.faults, self.faults_are_over = faults, False
 
     def _repeat(self, mean_ms: float, action: Callable[[], None]) -> None:
         if mean_ms == float("inf"):

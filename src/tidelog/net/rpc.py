@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Callable
 from struct import Struct
 from typing import TypeVar, cast
@@ -35,6 +36,7 @@ BACKOFF_MAX_S = 1.0
 DEFAULT_TIMEOUT_S = 30.0
 
 _pack_size = Struct(">i").pack
+_LINGER_NOT = Struct("ii").pack(1, 0)
 
 
 class RpcError(OSError):
@@ -101,7 +103,15 @@ class _Wire(asyncio.BufferedProtocol):
         self._on_lost(self, "the connection was closed" if error is None else f"the connection was lost: {error}")
 
     def abort(self) -> None:
+        """What the peer has not received never arrives: the kernel drops it, instead of sending it again for minutes.
+
+        A marker that ends a transaction is sent again when it is not answered in time. A first copy that came after the
+        second would end the next transaction of a producer that keeps its epoch.
+        """
         if self.transport is not None:
+            connection = self.transport.get_extra_info("socket")
+            if connection is not None:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
             self.transport.abort()
 
 

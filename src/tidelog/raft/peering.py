@@ -6,7 +6,7 @@ Traffic of another cluster, or for another node, is refused here; whether the se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tidelog.protocol.errors import MalformedMessage
 from tidelog.raft.codec import Envelope, decode_message, encode_message
@@ -110,4 +110,12 @@ class Peering:
         """One line per peer and reason, however often it comes."""
         if self._refusals.get(node_id) != reason and len(self._refusals) < REFUSALS_REMEMBERED_MAX:
             self._refusals[node_id] = reason
-            logger.warning("quorum traffic refused", peer=node_id, reason=reason)
+            # Number and reason come from the peer, which may say something new each time.
+            logger.warning_limited("quorum traffic refused", peer=node_id, reason=reason)
+
+    def note_founders_missing(self, node_ids: Sequence[int]) -> None:
+        logger.warning_limited(
+            "a new cluster is founded when all of its first voters are there with empty disks",
+            limit_by=("missing",),
+            missing=list(node_ids),
+        )

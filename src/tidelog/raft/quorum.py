@@ -25,6 +25,7 @@ from tidelog.raft.core.effects import (
     Committed,
     Done,
     Effect,
+    FoundersMissing,
     HardState,
     InstallSnapshot,
     MembersChanged,
@@ -396,6 +397,8 @@ class Quorum(Commands):
                 self._store.store_snapshot_part(snapshot, position, data)
             case InstallSnapshot(snapshot):
                 self._snapshotter.install(snapshot)
+            case FoundersMissing(node_ids):
+                self._peering.note_founders_missing(node_ids)
             case RefusedPeer(node_id, reason):
                 self._peering.note_refusal(node_id, reason)
 

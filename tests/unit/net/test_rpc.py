@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from struct import pack, unpack
@@ -10,6 +11,7 @@ from struct import pack, unpack
 import pytest
 
 from tidelog.net.rpc import BadAnswer, PeerBusy, PeerUnreachable, RpcClient, RpcPool, RpcTimedOut
+from tidelog.node.event_loop import new_event_loop
 from tidelog.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tidelog.testing.broker import AsyncBroker
@@ -133,6 +135,33 @@ async def test_an_answer_that_does_not_come_is_an_error_and_the_next_call_connec
         await wait_until_answered(client)
         assert peer.connections == 2
         client.close()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_what_was_given_up_does_not_arrive_later(loop: str) -> None:
+    """A peer that hangs has taken part of a request; when it goes on, the rest must not come."""
+    size = 8 << 20
+
+    async def give_up_on(address: tuple[str, int]) -> None:
+        client = RpcClient("node 2", lambda: address, client_id="node-1")
+        with pytest.raises(RpcTimedOut):
+            await client.call_encoded(HeartbeatRequest.API_KEY or 0, 4, bytes(size), timeout_s=0.3)
+        client.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with asyncio.Runner(loop_factory=lambda: new_event_loop(loop)) as runner:
+            runner.run(give_up_on(server.getsockname()[:2]))
+        hung, _ = server.accept()
+    received = 0
+    with hung:
+        hung.settimeout(20)
+        try:
+            while data := hung.recv(1 << 20):
+                received += len(data)
+        except ConnectionResetError:
+            assert received < size
+        else:
+            pytest.fail(f"the connection ended as if all had been sent; {received} bytes arrived")
 
 
 async def wait_until_answered(client: RpcClient) -> None:

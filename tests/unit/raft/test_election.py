@@ -17,11 +17,12 @@ from tests.unit.raft.driver import (
     voters,
 )
 
-from tidelog.raft.core.effects import HardState, Persist, Role, RoleChanged, Send
+from tidelog.raft.core.effects import FoundersMissing, HardState, Persist, Role, RoleChanged, Send
 from tidelog.raft.core.events import LeaderGone
-from tidelog.raft.core.members import ANY_DIRECTORY, NO_MEMBERS
+from tidelog.raft.core.members import ANY_DIRECTORY, NO_MEMBERS, Member, MemberSet
 from tidelog.raft.core.messages import (
     AppendResponse,
+    Entry,
     EntryKind,
     LogEnd,
     RefusalResponse,
@@ -50,8 +51,45 @@ def test_a_silent_leader_is_replaced_after_one_to_two_timeouts() -> None:
     assert driver.writes == []
 
 
+def founders(driver: Driver, *node_ids: int) -> None:
+    """Answers of these voters to the questions that are open."""
+    is_pre_vote = driver.machine.role is Role.PRE_CANDIDATE
+    for node_id in node_ids:
+        driver.receive(
+            node_id,
+            VoteResponse(term=driver.machine.term, request_id=1, is_pre_vote=is_pre_vote, granted=True),
+        )
+
+
+def test_a_cluster_is_founded_by_all_of_its_first_voters() -> None:
+    unnamed = MemberSet(tuple(Member(node_id, ANY_DIRECTORY, f"host{node_id}", 9092) for node_id in (1, 2, 3)))
+    driver = Driver(members=unnamed)
+    driver.wait(2 * TIMEOUT_MS)
+    founders(driver, 2)
+    assert driver.machine.role is Role.PRE_CANDIDATE, "the disk of the third one may hold a cluster"
+    effects = driver.wait(2 * TIMEOUT_MS)
+    assert of(effects, FoundersMissing) == [FoundersMissing((3,))]
+    founders(driver, 2, 3)
+    assert driver.machine.role is Role.CANDIDATE
+    founders(driver, 2)
+    assert driver.machine.role is Role.CANDIDATE
+    founders(driver, 3)
+    assert driver.machine.role is Role.LEADER
+    known = [each.directory_id for each in driver.machine.members.voters]
+    assert known == [directory(1), directory(2), directory(3)], "a disk that is replaced is noticed from now on"
+
+
+def test_later_leaders_need_a_majority() -> None:
+    members = Entry(0, 1, 1, EntryKind.MEMBERS, b"", voters(1, 2, 3))
+    driver = Driver(entries=(members,), hard_state=HardState(1, 2, directory(2)))
+    driver.wait(2 * TIMEOUT_MS)
+    founders(driver, 2)
+    founders(driver, 2)
+    assert driver.machine.role is Role.LEADER
+
+
 def test_the_questions_leave_only_when_the_own_vote_is_on_disk() -> None:
-    driver = Driver(syncs=False)
+    driver = Driver(entries=(Entry(0, 1, 0, EntryKind.MEMBERS, b"", voters(1, 2, 3)),), syncs=False)
     pre_vote = of(driver.wait(2 * TIMEOUT_MS), Send)[0].request
     effects = driver.receive(2, VoteResponse(term=0, request_id=pre_vote.request_id, is_pre_vote=True, granted=True))
     assert of(effects, Persist)[0].hard_state == HardState(1, 1, directory(1))

@@ -97,7 +97,7 @@ def _take_response(
 ) -> None:
     match response:
         case VoteResponse():
-            election.take_vote(raft, event.source_id, response)
+            election.take_vote(raft, event, response)
         case AppendResponse():
             replication.take_response(raft, event, response)
         case SnapshotResponse():

@@ -146,6 +146,12 @@ class RefusedPeer(Value):
     reason: str
 
 
+class FoundersMissing(Value):
+    """The cluster cannot be founded yet: these first voters have not agreed to it."""
+
+    node_ids: tuple[int, ...]
+
+
 Effect = (
     Persist
     | Send
@@ -161,4 +167,5 @@ Effect = (
     | StoreSnapshotPart
     | InstallSnapshot
     | RefusedPeer
+    | FoundersMissing
 )

@@ -2,6 +2,10 @@
 
 A vote goes to one candidate per term whose log is at least as far as the voter's. Nobody votes while a leader is heard,
 unless that leader asked for the election: a node that was cut off cannot disturb the others when it comes back.
+
+A cluster is founded by all of its first voters, not by a majority: some of them may have lost their disks, and the
+metadata of the cluster they were is on those that do not answer. All votes of the founding are on disk before there is
+anything to lose, and they say which data directories the first voters have.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.raft.core import membership, replication
-from tidelog.raft.core.effects import Role, RoleChanged, Send
+from tidelog.raft.core.effects import FoundersMissing, Role, RoleChanged, Send
 from tidelog.raft.core.messages import (
     LEADER_CHANGE_RECORDS,
     MEMBERS_RECORDS,
@@ -66,6 +70,8 @@ def time_out(raft: RaftMachine) -> None:
     elif raft.members.voter_ids == (raft.node_id,):
         campaign(raft, is_transfer=False)
     else:
+        if raft.is_bootstrapping and raft.role in (Role.PRE_CANDIDATE, Role.CANDIDATE):
+            raft.outbox.tell(FoundersMissing(tuple(n for n in raft.members.voter_ids if not raft.votes.get(n))))
         _ask_first(raft)
 
 
@@ -89,7 +95,7 @@ def campaign(raft: RaftMachine, *, is_transfer: bool) -> None:
 
 def _ask(raft: RaftMachine, *, is_pre_vote: bool) -> None:
     reset_election_deadline(raft)
-    raft.votes = {raft.node_id: True}
+    raft.votes, raft.vote_directories = {raft.node_id: True}, {}
     for member in raft.members.voters:
         if member.node_id != raft.node_id:
             request = VoteRequest(
@@ -139,20 +145,22 @@ def _grants_vote(raft: RaftMachine, event: Receive, request: VoteRequest) -> boo
     return True
 
 
-def take_vote(raft: RaftMachine, source_id: int, response: VoteResponse) -> None:
+def take_vote(raft: RaftMachine, event: Receive, response: VoteResponse) -> None:
+    source_id = event.source_id
     wanted = Role.PRE_CANDIDATE if response.is_pre_vote else Role.CANDIDATE
     if raft.role is wanted and response.term <= raft.term and raft.members.is_voter(source_id):
         # A pre-vote may be given by a voter of an older term; a vote is of this term or of none.
         if response.granted and not response.is_pre_vote and response.term != raft.term:
             return
         raft.votes[source_id] = response.granted
+        raft.vote_directories[source_id] = event.source_directory
         _count(raft)
 
 
 def _count(raft: RaftMachine) -> None:
     granted = [node_id for node_id, vote in raft.votes.items() if vote]
     refused = [node_id for node_id, vote in raft.votes.items() if not vote]
-    if raft.members.is_majority(granted):
+    if len(granted) == len(raft.members.voters) if raft.is_bootstrapping else raft.members.is_majority(granted):
         if raft.role is Role.PRE_CANDIDATE:
             campaign(raft, is_transfer=False)
         else:

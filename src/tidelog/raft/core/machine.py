@@ -83,6 +83,8 @@ class RaftMachine:
         """The leader is known to be gone: until then elections follow one another sooner."""
         self.votes: dict[int, bool] = {}
         """Of the running (pre-)election."""
+        self.vote_directories: dict[int, bytes] = {}
+        """By each voter that answered in it: its data directory."""
         self.is_transfer_election = False
         self.progress: dict[int, Progress] = {}
         """Of every other member while this node leads."""

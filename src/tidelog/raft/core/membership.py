@@ -205,8 +205,10 @@ def pin_directories(raft: RaftMachine) -> None:
 
 
 def first_members(raft: RaftMachine) -> MemberSet:
-    """Those the node was started with, as they are first written down: its own directory it knows."""
-    own = raft.members.find(raft.node_id)
-    return (
-        raft.members if own is None else raft.members.with_voter(own.replace(directory_id=raft.settings.directory_id))
-    )
+    """Those the node was started with, as they are first written down: with the directories that voted for it."""
+    members = raft.members
+    for node_id, directory_id in {**raft.vote_directories, raft.node_id: raft.settings.directory_id}.items():
+        voter = members.find(node_id)
+        if voter is not None:
+            members = members.with_voter(voter.replace(directory_id=directory_id))
+    return members

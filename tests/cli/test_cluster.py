@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -17,19 +18,19 @@ from confluent_kafka import Producer
 from tests.cli.command import Command
 
 from tidelog.testing.broker import Broker
-from tidelog.testing.cluster import Cluster
+from tidelog.testing.embedded_cluster import EmbeddedCluster
 
 DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=4) as running:
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(nodes=4) as running:
         yield running
 
 
 @pytest.fixture
-def command(cluster: Cluster) -> Command:
+def command(cluster: EmbeddedCluster) -> Command:
     """Any node will do."""
     return Command(cluster.brokers[-1].bootstrap_servers)
 
@@ -42,18 +43,18 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def fill(cluster: Cluster, topic: str) -> None:
+def fill(cluster: EmbeddedCluster, topic: str) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
     for number in range(300):
         producer.produce(topic, b"%d" % number)
     assert producer.flush(DEADLINE_S) == 0
 
 
-def replicas(cluster: Cluster, topic: str) -> list[tuple[int, ...]]:
+def replicas(cluster: EmbeddedCluster, topic: str) -> list[tuple[int, ...]]:
     return [state.replicas for state in cluster.controller.node.metadata.topics[topic].partitions.values()]
 
 
-def holders(cluster: Cluster) -> set[int]:
+def holders(cluster: EmbeddedCluster) -> set[int]:
     """The nodes with a replica of anything."""
     topics = cluster.controller.node.metadata.topics
     return {node_id for topic in topics for nodes in replicas(cluster, topic) for node_id in nodes}
@@ -63,7 +64,7 @@ def node_states(command: Command) -> set[tuple[int, str]]:
     return {(node["node_id"], node["state"]) for node in command("cluster", "status", "--json").json["nodes"]}
 
 
-def test_status_tells_of_all_nodes_from_any_of_them(cluster: Cluster, command: Command) -> None:
+def test_status_tells_of_all_nodes_from_any_of_them(cluster: EmbeddedCluster, command: Command) -> None:
     cluster.create_topic("shown", 4)
     state: dict[str, Any] = {}
 
@@ -86,7 +87,7 @@ def test_status_tells_of_all_nodes_from_any_of_them(cluster: Cluster, command: C
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_a_topic_moves_where_it_is_told(cluster: Cluster, command: Command) -> None:
+def test_a_topic_moves_where_it_is_told(cluster: EmbeddedCluster, command: Command) -> None:
     cluster.create_topic("moved", 2)
     fill(cluster, "moved")
     command("topics", "reassign", "moved", "--replicas", "4,2")
@@ -102,7 +103,7 @@ def test_a_topic_moves_where_it_is_told(cluster: Cluster, command: Command) -> N
         assert words in command("topics", "reassign", *arguments, fails=True).err
 
 
-def test_a_node_joins_is_filled_drained_and_removed(cluster: Cluster, command: Command) -> None:
+def test_a_node_joins_is_filled_drained_and_removed(cluster: EmbeddedCluster, command: Command) -> None:
     cluster.create_topic("spread", 8)
     fill(cluster, "spread")
     joining = {"controller.quorum.bootstrap.servers": cluster.brokers[2].bootstrap_servers}
@@ -125,13 +126,14 @@ def test_a_node_joins_is_filled_drained_and_removed(cluster: Cluster, command: C
         assert refused.code == 1
         assert (number, "alive, drained") in node_states(command)
         # Nobody can be asked here: a script means it, and is told.
-        assert "it was still running" in command("cluster", "remove", str(number)).out
+        assert "give --yes" in command("cluster", "remove", str(number), fails=True).err
+        assert "it was still running" in command("cluster", "remove", str(number), "--yes").out
         until(lambda: guest.node.given_up is not None, "the removed node noticing")
         assert guest.node.given_up == f"node {number} was removed from the cluster"
         until(lambda: all(number not in b.node.metadata.brokers for b in cluster.brokers), "the node forgotten")
 
 
-def test_a_node_that_has_ended_is_removed_without_a_question(cluster: Cluster, command: Command) -> None:
+def test_a_node_that_has_ended_is_removed_without_a_question(cluster: EmbeddedCluster, command: Command) -> None:
     with Broker({"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}) as guest:
         number = guest.node.config.node_id
     until(lambda: (number, "fenced") in node_states(command), "the guest known to have ended")
@@ -162,17 +164,22 @@ def read_ready(process: subprocess.Popen[bytes]) -> str:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("cluster", "start", "--nodes", "3"), ("serve", "--nodes", "2")],
+    [("cluster", "start", "--nodes", "3"), ("serve", "--nodes", "2", "--log-format", "json")],
     ids=["cluster-start", "serve-nodes"],
 )
 def test_several_nodes_from_one_command(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     process = Command("").start(*arguments, "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
     try:
         line = read_ready(process)
-        found = re.search(r"cluster of (\d) nodes ready on ([0-9.:,]+), data in", line)
-        assert found is not None, (line, process.stderr)
-        bootstrap = found[2]
-        assert len(bootstrap.split(",")) == int(found[1])
+        if "json" in arguments:
+            told = json.loads(line)
+            assert (told["event"], told["data"]) == ("ready", str(tmp_path / "data"))
+            bootstrap, nodes = told["address"], told["nodes"]
+        else:
+            found = re.search(r"cluster of (\d) nodes? ready on ([0-9.:,]+), data in", line)
+            assert found is not None, (line, process.stderr)
+            bootstrap, nodes = found[2], int(found[1])
+        assert len(bootstrap.split(",")) == nodes
         command = Command(bootstrap.split(",")[-1])
         command("topics", "create", "t", "-p", "4")
         command("produce", "t", stdin=b"a\nb\n")
@@ -190,7 +197,7 @@ def test_several_nodes_from_one_command(tmp_path: Path, arguments: tuple[str, ..
         _, errors = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0, errors
     assert sorted(path.name for path in (tmp_path / "data").glob("node-*")) == [
-        f"node-{number}" for number in range(1, int(found[1]) + 1)
+        f"node-{number}" for number in range(1, nodes + 1)
     ]
 
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tidelog.cli.clients import add_connection_arguments
-from tidelog.cli.cluster_state import ClusterState, read_state
+from tidelog.cli.cluster_state import read_state
 from tidelog.cli.confirming import confirm
+from tidelog.cli.connection import add_connection_arguments
+from tidelog.cli.draining import require_node, run_drain, run_rebalance, run_undrain
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, format_bytes, note, print_fields, print_json, print_table
-from tidelog.cli.reassign import carry_out, describe_plan
-from tidelog.cli.wire import BrokerConnection, connect_broker
-from tidelog.metadata.image import CORDONED
+from tidelog.cli.ready_line import ready_line
+from tidelog.cli.replication_factor import ALLOW_FEWER
+from tidelog.cli.wire import connect_broker
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import TopicPartition
 from tidelog.version import __version__
-
-BROKER_RESOURCE = 4
-CONFIG_SET, CONFIG_DELETE = 0, 1
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,6 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     start.add_argument(
         "--log-level", metavar="LEVEL", default="warning", help="debug, info, warning (default) or error"
     )
+    start.add_argument("--log-format", choices=("human", "json"), help="form of the log lines (default human)")
     start.set_defaults(run=run_start)
 
     status = verbs.add_parser("status", help="quorum, nodes with their statistics, partitions in trouble")
@@ -50,11 +49,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     drain = verbs.add_parser("drain", help="move every replica off a node, and let no new ones come")
     drain.add_argument("node", type=int, metavar="NODE")
+    drain.add_argument(
+        ALLOW_FEWER,
+        action="store_true",
+        help="even if topics then have fewer replicas than their factor, until the node is undrained",
+    )
     _finish(drain, run_drain, plan=True)
 
-    undrain = verbs.add_parser("undrain", help="let a drained node take replicas again")
+    undrain = verbs.add_parser(
+        "undrain", help="let a drained node take replicas again, and give topics back what it took"
+    )
     undrain.add_argument("node", type=int, metavar="NODE")
-    _finish(undrain, run_undrain)
+    _finish(undrain, run_undrain, plan=True)
 
     remove = verbs.add_parser("remove", help="forget a node that will not come back")
     remove.add_argument("node", type=int, metavar="NODE")
@@ -87,27 +93,36 @@ def run_start(args: argparse.Namespace) -> int:
         host, port = parse_address(args.listen)
     except ValueError as error:
         raise UsageError(f"--listen: {error}") from None
-    _check_settings(args)
+    log_format = _check_settings(args)
     replicas = min(3, args.nodes)
     arguments = ["--log-level", args.log_level, "-o", f"default.replication.factor={replicas}"]
     arguments += ["-o", f"min.insync.replicas={max(1, replicas - 1)}"]
+    if args.log_format:
+        arguments += ["--log-format", args.log_format]
     for option in args.options:
         arguments += ["-o", option]
-    return run_local(args.nodes, Path(args.data), host or "127.0.0.1", port, arguments=arguments)
+    data = Path(args.data)
+    return run_local(args.nodes, data, host or "127.0.0.1", port, arguments=arguments, log_format=log_format)
 
 
-def _check_settings(args: argparse.Namespace) -> None:
-    """Once, here: each of the nodes would say the same."""
+def _check_settings(args: argparse.Namespace) -> str:
+    """Once, here: each of the nodes would say the same. Returns the form of the log lines."""
     from tidelog.config.setting import ConfigError
-    from tidelog.node.config_file import GivenSetting, load_config, parse_options
+    from tidelog.node.config_file import GivenSetting, load_config, parse_options, read_environment
 
     try:
-        load_config([GivenSetting("tidelog.log.level", args.log_level, "--log-level"), *parse_options(args.options)])
+        given, _ = read_environment(os.environ)
+        given.append(GivenSetting("tidelog.log.level", args.log_level, "--log-level"))
+        if args.log_format:
+            given.append(GivenSetting("tidelog.log.format", args.log_format, "--log-format"))
+        return load_config([*given, *parse_options(args.options)]).config.tidelog_log_format
     except ConfigError as error:
         raise CommandError(str(error)) from None
 
 
-def run_local(nodes: int, data: Path, host: str, port: int, *, first_id: int = 1, arguments: list[str]) -> int:
+def run_local(
+    nodes: int, data: Path, host: str, port: int, *, first_id: int = 1, arguments: list[str], log_format: str
+) -> int:
     """A local cluster until a signal comes; one line when it is ready."""
     from tidelog.cli.local_cluster import LocalCluster
 
@@ -116,11 +131,17 @@ def run_local(nodes: int, data: Path, host: str, port: int, *, first_id: int = 1
     cluster.catch_signals()
     cluster.start()
     took_ms = (time.monotonic() - started_s) * 1000
-    print(
-        f"tidelog {__version__} cluster of {nodes} nodes ready on {cluster.bootstrap}, data in {data}, "
-        f"{took_ms:.0f} ms",
-        flush=True,
+    line = ready_line(
+        f"tidelog {__version__} cluster of {nodes} {'node' if nodes == 1 else 'nodes'} ready on {cluster.bootstrap}, "
+        f"data in {data}, {took_ms:.0f} ms",
+        log_format,
+        version=__version__,
+        nodes=nodes,
+        address=cluster.bootstrap,
+        data=str(data),
+        took_ms=round(took_ms),
     )
+    print(line, flush=True)
     cluster.watch()
     return cluster.stop()
 
@@ -161,6 +182,17 @@ def run_status(args: argparse.Namespace) -> int:
                 [[str(p), s.leader, _ids(s.replicas), _ids(s.isr)] for p, s in found],
                 title=title,
             )
+    if not state.quorum:
+        print()
+        note("the quorum has no leader: start more of its voters; until then this is what the asked node knew last")
+    if state.lowered:
+        print()
+    for topic in state.lowered_topics():
+        nodes = topic["drained"]
+        drained = f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
+        print(
+            f"topic {topic['topic']}: {topic['replicas']} of {topic['factor']} replicas, lowered by drain of {drained}"
+        )
     return 0
 
 
@@ -199,100 +231,13 @@ def _ids(node_ids: tuple[int, ...]) -> str:
 # -- changing ----------------------------------------------------------------------------------------------------------
 
 
-def run_drain(args: argparse.Namespace) -> int:
-    with connect_broker(args) as connection:
-        state = read_state(connection)
-        _require_node(state, args.node)
-        plan = _plan_drain(state, args.node)
-        if not args.dry_run:
-            # First no new ones, then a look at what there is: nothing can come in between.
-            _set_drained(connection, args.node, is_drained=True)
-            state = read_state(connection)
-            plan = _plan_drain(state, args.node)
-        placement = state.placement()
-        shrunk = sum(len(replicas) < len(placement[partition]) for partition, replicas in plan.items())
-        if shrunk:
-            note(f"{shrunk} partitions keep one replica less: there is no other node for it")
-        return _move(args, connection, state, plan, f"node {args.node} is empty")
-
-
-def _plan_drain(state: ClusterState, node_id: int) -> dict[TopicPartition, tuple[int, ...]]:
-    from tidelog.controller.core.spreading import plan_drain
-
-    racks = {other: rack for other, rack in state.open_racks().items() if other != node_id}
-    placement = state.placement()
-    plan = plan_drain(placement, racks, node_id)
-    stuck = [p for p, replicas in placement.items() if node_id in replicas and p not in plan]
-    if stuck:
-        raise CommandError(f"no other node can take {stuck[0]} and {len(stuck) - 1} more; start another node first")
-    return plan
-
-
-def run_undrain(args: argparse.Namespace) -> int:
-    with connect_broker(args) as connection:
-        _require_node(read_state(connection), args.node)
-        _set_drained(connection, args.node, is_drained=False)
-    if args.json:
-        print_json({"undrained": args.node})
-    else:
-        print(f"node {args.node} takes replicas again; `tidelog cluster rebalance` gives it some")
-    return 0
-
-
-def _set_drained(connection: BrokerConnection, node_id: int, *, is_drained: bool) -> None:
-    """By the setting of the broker that Kafka has for this."""
-    from tidelog.protocol.generated.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-    )
-
-    change = AlterableConfig(
-        name=CORDONED,
-        config_operation=CONFIG_SET if is_drained else CONFIG_DELETE,
-        value="*" if is_drained else None,
-    )
-    resource = AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name=str(node_id), configs=[change])
-    [answer] = connection.call(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
-    if answer.error_code:
-        raise CommandError(
-            f"node {node_id} cannot be changed: {answer.error_message or ErrorCode(answer.error_code).name}"
-        )
-
-
-def run_rebalance(args: argparse.Namespace) -> int:
-    from tidelog.controller.core.spreading import plan_balance
-    from tidelog.protocol.generated.elect_leaders import ElectLeadersRequest
-
-    with connect_broker(args) as connection:
-        state = read_state(connection)
-        plan = plan_balance(state.placement(), state.open_racks())
-        code = _move(args, connection, state, plan, "replicas are spread evenly")
-        if not args.dry_run:
-            connection.call(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=10_000), 2)
-        return code
-
-
-def _move(args: argparse.Namespace, connection: Any, state: ClusterState, plan: Any, done: str) -> int:
-    moves = describe_plan(state.placement(), plan)
-    if args.json:
-        print_json({"moves": moves, "dry_run": args.dry_run})
-    elif moves:
-        print_table(["partition", "from", "to"], [[m["partition"], _ids(m["from"]), _ids(m["to"])] for m in moves])
-    if not args.dry_run:
-        carry_out(connection, plan, wait=not args.no_wait)
-    if not args.json:
-        note("nothing has to move" if not moves else "nothing was moved" if args.dry_run else done)
-    return 0
-
-
 def run_remove(args: argparse.Namespace) -> int:
     from tidelog.protocol.generated.unregister_broker import UnregisterBrokerRequest
 
     with connect_broker(args) as connection:
         state = read_state(connection)
         if not state.knows(args.node):
-            _require_node(state, args.node)
+            require_node(state, args.node)
         held = sum(args.node in replicas for replicas in state.placement().values())
         if held and not args.force:
             raise CommandError(
@@ -317,9 +262,3 @@ def run_remove(args: argparse.Namespace) -> int:
 def _removal_question(node_id: int, held: int) -> str:
     replicas = f" and give up its {held} replicas" if held else ""
     return f"node {node_id} is still running, and ends when it is removed; remove it{replicas}?"
-
-
-def _require_node(state: ClusterState, node_id: int) -> None:
-    known = sorted(state.brokers)
-    if node_id not in state.brokers:
-        raise CommandError(f"there is no node {node_id}; the cluster has {', '.join(map(str, known))}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tidelog.cli.errors import CommandError
 from tidelog.cli.wire import BrokerConnection
+from tidelog.config.lowered import Lowered
 from tidelog.metadata.image import METADATA_TOPIC, NO_LEADER
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
@@ -36,6 +37,7 @@ class ClusterState:
         quorum: dict[str, Any],
         statistics: dict[int, dict[str, Any]],
         drained: Iterable[int] = (),
+        lowered: Mapping[str, Lowered] | None = None,
     ) -> None:
         self.cluster_id = cluster_id
         self.controller_id = controller_id
@@ -46,6 +48,8 @@ class ClusterState:
         self.statistics = statistics
         self.drained = frozenset(drained)
         """Nodes that keep what they have and get no new replicas."""
+        self.lowered = dict(lowered or {})
+        """Topics that drains have taken replicas from."""
 
     @property
     def under_replicated(self) -> list[tuple[TopicPartition, PartitionPlace]]:
@@ -68,8 +72,25 @@ class ClusterState:
         """Of the nodes that may take replicas."""
         return {node_id: rack for node_id, rack in self.live_racks().items() if node_id not in self.drained}
 
+    def lowered_factors(self) -> dict[str, int]:
+        return {topic: lowered.factor for topic, lowered in self.lowered.items()}
+
+    def lowered_topics(self) -> list[dict[str, Any]]:
+        described = []
+        for topic, lowered in sorted(self.lowered.items()):
+            counts = [len(place.replicas) for partition, place in self.partitions.items() if partition.topic == topic]
+            if not counts:
+                continue
+            # A node that was undrained is no longer a cause, while another one still is.
+            causes = [node_id for node_id in lowered.nodes if node_id in self.drained] or list(lowered.nodes)
+            described.append({"topic": topic, "replicas": min(counts), "factor": lowered.factor, "drained": causes})
+        return described
+
     def _state_of(self, node_id: int) -> str:
         state = "alive" if self.is_alive(node_id) else "fenced"
+        if not self.quorum:
+            # Only a controller hears from all nodes; what the others know is old.
+            state = "unknown"
         return f"{state}, drained" if node_id in self.drained else state
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -109,6 +130,7 @@ class ClusterState:
             "partitions": len(self.partitions),
             "under_replicated": [_describe(p, s) for p, s in self.under_replicated],
             "without_leader": [_describe(p, s) for p, s in self.leaderless],
+            "lowered": self.lowered_topics(),
         }
 
 
@@ -138,14 +160,17 @@ def read_state(connection: BrokerConnection) -> ClusterState:
         for found in sorted(topic.partitions, key=lambda found: found.partition_index)
     }
     told = connection.call_json(STATISTICS_API_KEY, {})
+    quorum = _read_quorum(connection)
     return ClusterState(
         cluster.cluster_id,
-        cluster.controller_id,
+        # Without a quorum it is the last one that the node knew.
+        cluster.controller_id if quorum else NO_LEADER,
         {b.broker_id: Broker(b.host, b.port, b.rack, b.is_fenced) for b in cluster.brokers},
         partitions,
-        _read_quorum(connection),
+        quorum,
         {int(node_id): dict(numbers) for node_id, numbers in told.get("nodes", {}).items()},
         map(int, told.get("drained", ())),
+        {name: Lowered(int(factor), tuple(nodes)) for name, (factor, nodes) in told.get("lowered", {}).items()},
     )
 
 

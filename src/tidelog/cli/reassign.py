@@ -118,7 +118,7 @@ def carry_out(connection: BrokerConnection, plan: Plan, *, wait: bool) -> None:
             for found in topic.partitions:
                 _check(found.error_code, found.error_message, f"{topic.name}-{found.partition_index}")
     if wait:
-        _wait(connection, set(plan))
+        wait_until_moved(connection, set(plan))
 
 
 def _check(code: int, message: str | None, subject: str) -> None:
@@ -126,7 +126,7 @@ def _check(code: int, message: str | None, subject: str) -> None:
         raise CommandError(f"{subject} cannot be reassigned: {message or ErrorCode(code).message}")
 
 
-def _wait(connection: BrokerConnection, moving: set[TopicPartition]) -> None:
+def wait_until_moved(connection: BrokerConnection, moving: set[TopicPartition]) -> None:
     progress = Progress("moved", len(moving))
     try:
         while left := moving & set(list_ongoing(connection)):

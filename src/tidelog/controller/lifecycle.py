@@ -103,6 +103,7 @@ class BrokerLifecycle:
         loop = asyncio.get_running_loop()
         patience_s = DUPLICATE_SESSIONS_MAX * self._config.broker_session_timeout_ms / 1000 + 2
         give_up_s = loop.time() + patience_s
+        refused_with = ErrorCode.NONE
         while True:
             try:
                 response = await self._channel.call(
@@ -125,7 +126,9 @@ class BrokerLifecycle:
                 raise RegistrationRefused(name + _FATAL[code])
             if code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and loop.time() > give_up_s:
                 raise RegistrationRefused(name + "another node with this id is alive; give it another --node-id")
-            logger.info("registration is tried again", reason=code.message)
+            if code != refused_with:
+                logger.info("registration is tried again until it is taken", reason=code.message)
+            refused_with = code
             await asyncio.sleep(RETRY_SECONDS)
         self._service.broker_epoch = response.broker_epoch
         while not self._knows_own_registration():

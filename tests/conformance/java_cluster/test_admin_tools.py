@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from benchmarks.java_tools import JavaTools, ToolResult
 
-from tidelog.testing.cluster import Cluster
+from tidelog.testing.embedded_cluster import EmbeddedCluster
 
 pytestmark = pytest.mark.java
 
@@ -24,13 +24,13 @@ Tool = Callable[..., ToolResult]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3) as running:
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(nodes=3) as running:
         yield running
 
 
 @pytest.fixture
-def tool(java_tools: JavaTools, cluster: Cluster) -> Tool:
+def tool(java_tools: JavaTools, cluster: EmbeddedCluster) -> Tool:
     """A tool of Kafka pointed at a node that is not the controller."""
     outsider = next(broker for broker in cluster.brokers if not broker.node.is_controller)
 
@@ -48,13 +48,13 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def create(cluster: Cluster, name: str, partitions: int) -> None:
+def create(cluster: EmbeddedCluster, name: str, partitions: int) -> None:
     """A topic that every node knows: the tools ask one that was not told of it."""
     cluster.create_topic(name, partitions)
     until(lambda: all(name in broker.node.metadata.topics for broker in cluster.brokers), f"{name} known everywhere")
 
 
-def test_metadata_quorum(tool: Tool, cluster: Cluster) -> None:
+def test_metadata_quorum(tool: Tool, cluster: EmbeddedCluster) -> None:
     def voters() -> str:
         described = tool(QUORUM, "describe", "--status").check()
         assert f"LeaderId:               {cluster.controller.node.config.node_id}" in described
@@ -68,7 +68,7 @@ def test_metadata_quorum(tool: Tool, cluster: Cluster) -> None:
     assert {line.split()[-1] for line in rows.splitlines()[1:] if line.strip()} <= {"Leader", "Follower", "Observer"}
 
 
-def test_reassign_partitions(tool: Tool, cluster: Cluster, tmp_path: Path) -> None:
+def test_reassign_partitions(tool: Tool, cluster: EmbeddedCluster, tmp_path: Path) -> None:
     create(cluster, "moved", 2)
     plan = tmp_path / "plan.json"
     plan.write_text(
@@ -89,7 +89,7 @@ def test_reassign_partitions(tool: Tool, cluster: Cluster, tmp_path: Path) -> No
     assert "No partition reassignments found" in tool(REASSIGN, "--list").check()
 
 
-def test_leader_election(tool: Tool, cluster: Cluster) -> None:
+def test_leader_election(tool: Tool, cluster: EmbeddedCluster) -> None:
     create(cluster, "elected", 3)
     result = tool("leader-election", "--election-type", "preferred", "--all-topic-partitions")
     assert result.status == 0, result
@@ -105,7 +105,7 @@ def test_features(tool: Tool) -> None:
     assert tool(FEATURES, "upgrade", "--feature", "group.version=1").status == 0
 
 
-def test_cluster_tool(java_tools: JavaTools, cluster: Cluster) -> None:
+def test_cluster_tool(java_tools: JavaTools, cluster: EmbeddedCluster) -> None:
     def run(verb: str, *arguments: str) -> ToolResult:
         return java_tools.run("cluster", verb, "--bootstrap-server", cluster.bootstrap_servers, *arguments)
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tidelog.controller.core.spreading import plan_balance, plan_drain
+from tidelog.controller.core.spreading import plan_balance, plan_drain, plan_rebalance
 from tidelog.model.ids import TopicPartition
 
 P = [TopicPartition("t", number) for number in range(100)]
@@ -56,3 +56,12 @@ def test_what_is_even_stays() -> None:
     assert plan_balance(placement, {1: None, 2: None, 3: None}) == {}
     assert plan_balance({}, {1: None}) == {}
     assert plan_balance(placement, {}) == {}
+
+
+def test_a_rebalance_makes_replicas_of_removed_nodes_elsewhere() -> None:
+    lost, kept, alone = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+    placement = {lost: (1, 2, 9), kept: (1, 2, 3), alone: (9,)}
+    plan = plan_rebalance(placement, dict.fromkeys((1, 2, 3)), {1, 2, 3}, {})
+    assert set(plan[lost]) == {1, 2, 3}
+    assert alone not in plan, "its only copy is on the removed node, which may come back"
+    assert 9 not in {node_id for replicas in plan.values() for node_id in replicas}

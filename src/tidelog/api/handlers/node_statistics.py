@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tidelog.api.context import RequestContext
 from tidelog.codec.buffers import Buffer
+from tidelog.controller.core.lowered import lowered_topics
 from tidelog.model.errors import BrokerError
 from tidelog.net.json_body import decode_body, encode_body
 from tidelog.net.reply import Buffers
@@ -25,9 +26,11 @@ def handle_frame(context: RequestContext, frame: Buffer, position: int) -> Buffe
     except (BrokerError, ValueError, KeyError, TypeError) as error:
         return encode_body({"error": str(error)})
     image = context.services.controller.image
-    return encode_body(
-        {
-            "nodes": {str(node_id): statistics for node_id, statistics in told.items()},
-            "drained": [node_id for node_id in image.brokers if image.is_cordoned(node_id)],
-        }
-    )
+    answer = {
+        "nodes": {str(node_id): statistics for node_id, statistics in told.items()},
+        "drained": [node_id for node_id in image.brokers if image.is_cordoned(node_id)],
+    }
+    if "node_id" not in body:
+        # Only for people: every heartbeat would look through all topics else.
+        answer["lowered"] = {name: [lowered.factor, lowered.nodes] for name, lowered in lowered_topics(image)}
+    return encode_body(answer)

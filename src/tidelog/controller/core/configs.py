@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.group import GroupConfig, check_group_configs
+from tidelog.config.lowered import LOWERED
 from tidelog.config.setting import ConfigError, Setting
 from tidelog.config.topic import TopicConfig
 from tidelog.controller.core.decision import Decision
@@ -94,6 +95,7 @@ def _alter_resource(image: MetadataImage, config: BrokerConfig, resource: Resour
     for change in resource.changes:
         _apply(change, known.get(change.name), effective, after)
     if resource.resource_type == RESOURCE_TOPIC:
+        _check_lowered(resource, before, after)
         check_topic_configs(after, image.broker_config(config))
     elif resource.resource_type == RESOURCE_GROUP:
         _check_group_changes(after, image.broker_config(config))
@@ -106,6 +108,14 @@ def _alter_resource(image: MetadataImage, config: BrokerConfig, resource: Resour
         ConfigRecord(resource_type=resource.resource_type, resource_name=resource.resource_name, name=name, value=value)
         for name, value in changed.items()
     ]
+
+
+def _check_lowered(resource: ResourceChange, before: Mapping[str, str], after: dict[str, str]) -> None:
+    """Clients that replace all settings do not know of what a drain left there: it stays. Others may take it back."""
+    if resource.replace and LOWERED in before:
+        after.setdefault(LOWERED, before[LOWERED])
+    if after.get(LOWERED, before.get(LOWERED)) != before.get(LOWERED):
+        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{LOWERED} is set by the controller only; it can be deleted.")
 
 
 def _topic_overrides(image: MetadataImage, name: str) -> Mapping[str, str]:

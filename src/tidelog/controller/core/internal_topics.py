@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.lowered import LOWERED, Lowered
 from tidelog.controller.core.topics import NewTopic
 from tidelog.metadata.image import MetadataImage
 
@@ -26,8 +27,12 @@ def internal_topic(name: str, config: BrokerConfig, image: MetadataImage) -> New
         }
     else:
         return None
-    brokers = sum(1 for _ in image.open_brokers())
-    replicas = max(1, min(factor, brokers))
+    replicas = max(1, min(factor, sum(1 for _ in image.open_brokers())))
+    drained = sorted(broker.node_id for broker in image.active_brokers() if image.is_cordoned(broker.node_id))
+    wanted = max(replicas, min(factor, sum(1 for _ in image.active_brokers())))
+    if replicas < wanted:
+        # As if the topic had been there when the nodes were drained: it gets its replicas when they are back.
+        configs[LOWERED] = Lowered(wanted, tuple(drained)).text()
     if name == "__transaction_state":
-        configs["min.insync.replicas"] = str(min(config.transaction_state_log_min_isr, replicas))
+        configs["min.insync.replicas"] = str(min(config.transaction_state_log_min_isr, wanted))
     return NewTopic(name, count, replicas, configs=tuple(configs.items()))

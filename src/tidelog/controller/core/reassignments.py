@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.decision import RECORDS_PER_DECISION_MAX, Decision
+from tidelog.controller.core.lowered import remember_lowered
 from tidelog.controller.core.partition_change import PartitionChange
 from tidelog.controller.core.placement import check_assignment, check_not_cordoned
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
@@ -44,12 +45,13 @@ def decide_reassign(
 ) -> Decision[list[ReassignmentOutcome]]:
     records: list[Message] = []
     outcomes: list[ReassignmentOutcome] = []
+    targets: dict[TopicPartition, tuple[int, ...]] = {}
     named = Counter(wanted.partition for wanted in reassignments)
     for wanted in reassignments:
         try:
             if named[wanted.partition] > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, f"{wanted.partition} is named more than once.")
-            if len(records) == RECORDS_PER_DECISION_MAX:
+            if len(records) + len({p.topic for p in targets}) >= RECORDS_PER_DECISION_MAX:
                 raise BrokerError(ErrorCode.POLICY_VIOLATION, "Too many reassignments in one request.")
             topic, state = _find(image, wanted.partition)
             change = PartitionChange(image, topic.topic_id, wanted.partition.partition, state, prefer_first=False)
@@ -57,6 +59,7 @@ def decide_reassign(
                 _call_off(image, config, topic, state, change)
             else:
                 _begin(image, state, wanted.replicas, change, allow_factor_change)
+            targets[wanted.partition] = tuple(n for n in change.replicas if n not in change.removing)
             record = change.record()
             if record is not None:
                 records.append(record)
@@ -64,7 +67,7 @@ def decide_reassign(
             outcomes.append(ReassignmentOutcome(wanted.partition, error))
         else:
             outcomes.append(ReassignmentOutcome(wanted.partition))
-    return Decision(records, outcomes)
+    return Decision([*remember_lowered(image, targets), *records], outcomes)
 
 
 def _find(image: MetadataImage, partition: TopicPartition) -> tuple[TopicImage, PartitionState]:

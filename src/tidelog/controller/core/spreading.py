@@ -1,9 +1,9 @@
-"""Plans that an operator carries out as reassignments: a node emptied, or the replicas of all nodes evened out."""
+"""Plans that an operator carries out as reassignments: a node emptied, replicas evened out, added or taken away."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from tidelog.model.ids import TopicPartition
 
@@ -31,6 +31,57 @@ def plan_drain(
         elif kept:
             planned[partition] = tuple(kept)
     return planned
+
+
+def plan_factors(
+    placement: Placement, racks: Mapping[int, str | None], factors: Mapping[str, int], in_sync: Placement
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """New replicas for the partitions of topics that shall have another number of them.
+
+    Where there are not enough nodes (`racks` are those that may take replicas) a partition gets as many as there are.
+    Replicas go first from nodes that take none, then from where they are not in sync, then from the most loaded.
+    """
+    load = _replica_load(placement, racks)
+    planned: dict[TopicPartition, tuple[int, ...]] = {}
+    for partition, replicas in placement.items():
+        factor = factors.get(partition.topic, len(replicas))
+        after = list(replicas)
+        while len(after) > factor:
+            synced = in_sync.get(partition, ())
+            loser = min(after, key=lambda n: (n in racks, n in synced, n == replicas[0], -load[n], n))
+            after.remove(loser)
+            load[loser] -= 1
+        while len(after) < factor:
+            taker = _least_loaded(load, racks, after, exclude=after)
+            if taker is None:
+                break
+            after.append(taker)
+            load[taker] += 1
+        if tuple(after) != replicas:
+            planned[partition] = tuple(after)
+    return planned
+
+
+def plan_restore(
+    placement: Placement, racks: Mapping[int, str | None], factors: Mapping[str, int]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Gives partitions back what drains took, as far as there are nodes; takes nothing from any."""
+    short = {p: replicas for p, replicas in placement.items() if len(replicas) < factors.get(p.topic, 0)}
+    planned = plan_factors(placement, racks, factors, {})
+    return {partition: replicas for partition, replicas in planned.items() if partition in short}
+
+
+def plan_rebalance(
+    placement: Placement, racks: Mapping[int, str | None], known: Set[int], factors: Mapping[str, int]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Replicas of nodes that are not `known` any more (removed by force) are made elsewhere, drained topics get back
+    what they had, and then all is evened out. A partition that has replicas on such nodes only stays as it is."""
+    planned = {p: replicas for p, replicas in placement.items() if not known.isdisjoint(replicas)}
+    for gone in sorted({node_id for replicas in placement.values() for node_id in replicas} - known):
+        planned |= plan_drain(planned, racks, gone)
+    planned |= plan_restore(planned, racks, factors)
+    planned |= plan_balance({p: replicas for p, replicas in planned.items() if known >= set(replicas)}, racks)
+    return {partition: replicas for partition, replicas in planned.items() if replicas != placement[partition]}
 
 
 def plan_balance(placement: Placement, racks: Mapping[int, str | None]) -> dict[TopicPartition, tuple[int, ...]]:

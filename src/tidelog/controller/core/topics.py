@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.lowered import LOWERED
 from tidelog.config.setting import ConfigError
 from tidelog.config.topic import TopicConfig
 from tidelog.controller.core.decision import RECORDS_PER_DECISION_MAX, Decision
@@ -17,7 +18,7 @@ from tidelog.controller.core.placement import (
     place_in_turn,
     place_on_least_loaded,
 )
-from tidelog.metadata.image import METADATA_TOPIC, MetadataImage, TopicImage
+from tidelog.metadata.image import INTERNAL_TOPICS, METADATA_TOPIC, MetadataImage, TopicImage
 from tidelog.metadata.replay import RESOURCE_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
@@ -92,6 +93,8 @@ def _create_topic(
         raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     check_collision(name, image.topics)
     configs = _check_configs(config, topic.configs)
+    if LOWERED in configs and name not in INTERNAL_TOPICS:
+        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{LOWERED} is set by the controller only.")
     placed = _place_new(image, config, topic)
     topic_id = new_topic_id()
     records: list[Message] = [TopicRecord(name=name, topic_id=topic_id)]

@@ -73,6 +73,9 @@ def test_writes_fail_reads_go_on_and_writes_come_back(node: Node, small_disk: Pa
         for _ in range(3):
             small = produce_batch(connection, topic, build_batch([NewRecord(b"x" * 100_000)]))
             assert small.error_code == KAFKA_STORAGE_ERROR
+        said = [line for line in node.running.log_text().splitlines() if "a write failed" in line]
+        assert 1 <= len(said) <= 3, "the operator reads why, and not once for every record"
+        assert "No space left on device" in said[0]
         assert b"0 xxx" in fetch_bytes(connection, topic, 0)
         assert len(read_log(node.port, topic)) == written
 

@@ -55,5 +55,9 @@ def test_groups_lag_transactions_and_partitions_are_shown() -> None:
         while not expected.items() <= shown.items() and monotonic() < deadline:
             shown = scrape(broker)
     assert open_transaction['tidelog_transactional_ids{state="Ongoing"}'] == 1
+    assert 0 < open_transaction["tidelog_transaction_oldest_seconds"] < 60
     assert 'tidelog_transactional_ids{state="Ongoing"}' not in shown
+    assert shown["tidelog_transaction_oldest_seconds"] == 0
+    assert shown["tidelog_controller_active"] == shown["tidelog_controller_known"] == 1
+    assert 0 < shown["tidelog_disk_free_bytes"] < shown["tidelog_disk_size_bytes"]
     assert {name: shown.get(name) for name in expected} == expected

@@ -156,7 +156,7 @@ class Dispatcher:
             raise
         except Exception as fault:
             # A fault of this node, not of the peer: only this connection pays for it.
-            logger.exception("request failed", api_key=api_key, version=version)
+            logger.exception_limited("request failed", limit_by=("api_key",), api_key=api_key, version=version)
             raise CloseConnection("error", repr(fault)) from fault
 
     def _load_route(self, api_key: int, version: int) -> _Route:
@@ -215,7 +215,9 @@ class Dispatcher:
             raise
         except Exception:
             # A fault of this node, not of the peer: everyone else is served on.
-            logger.exception("request failed", api_key=context.api_key, version=context.version)
+            logger.exception_limited(
+                "request failed", limit_by=("api_key",), api_key=context.api_key, version=context.version
+            )
             _close(context, "error")
             return
         duration.observe(perf_counter() - started_s)

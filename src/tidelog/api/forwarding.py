@@ -40,7 +40,9 @@ async def forward_or_handle(context: RequestContext, frame: bytes, handle: Any, 
     try:
         return await _forward(context, frame)
     except BrokerError as error:
-        logger.warning("request could not be forwarded", api_key=context.api_key, reason=error.message)
+        logger.warning_limited(
+            "request could not be forwarded", limit_by=("api_key",), api_key=context.api_key, reason=error.message
+        )
     response = handle(context, request)
     return await response if asyncio.iscoroutine(response) else response
 

@@ -27,7 +27,9 @@ def reply_when_done(
             body = encode(_result(done, refuse))
         except (Exception, asyncio.CancelledError):
             # A fault of this node, not of the peer: everyone else is served on.
-            logger.exception("request failed", api_key=context.api_key, version=context.version)
+            logger.exception_limited(
+                "request failed", limit_by=("api_key",), api_key=context.api_key, version=context.version
+            )
             if context.connection is not None:
                 context.connection.close("error", "internal error")
             return

@@ -16,7 +16,7 @@ from tidelog.net.framing import SCRATCH_BYTES
 from tidelog.net.loop_side import ConnectionProtocol
 from tidelog.net.outbox import Outbox
 from tidelog.net.places import FramePlaces
-from tidelog.telemetry.logs import get_logger
+from tidelog.telemetry.logs import get_logger, report_held_back
 from tidelog.telemetry.metrics import NodeMetrics
 
 logger = get_logger("tidelog.net")
@@ -157,13 +157,14 @@ class Listener:
         self.metrics.count_closed(reason)
 
     def report_close(self, connection: Connection, reason: str, detail: str) -> None:
-        """Says that this node closes a connection, in at most a few lines a second."""
+        """Says that this node closes a connection, in at most a few lines a minute for each reason and host."""
         if reason not in ("idle", "starting", "shutdown"):
             logger.warning_limited(
                 "closed a connection",
-                limit_key=reason,
+                limit_by=("reason", "peer"),
                 reason=reason,
-                peer=f"{connection.peer_host}:{connection.peer_port}",
+                peer=connection.peer_host,
+                port=connection.peer_port,
                 detail=detail,
             )
 
@@ -171,6 +172,7 @@ class Listener:
 
     def _sweep(self) -> None:
         """Closes idle connections, and when memory is short those that sit on incomplete requests."""
+        report_held_back()
         now_s = self.monotonic_s()
         for connection in list(self._connections):
             if connection.was_heard:

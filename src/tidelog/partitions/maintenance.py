@@ -161,4 +161,4 @@ class Maintenance:
 
 def _report(event: str, partition: Partition, error: BrokerError | OSError) -> None:
     reason = error.message if isinstance(error, BrokerError) else str(error)
-    logger.warning_limited(event, partition=str(partition), reason=reason)
+    logger.warning_limited(event, limit_by=("partition",), partition=str(partition), reason=reason)

@@ -431,6 +431,7 @@ class PartitionTable:
                 is_leader=leader is not None,
                 replicas=1 if leader is None else len(leader.replicas),
                 in_sync_replicas=1 if leader is None else len(leader.in_sync),
+                has_enough_in_sync=leader is None or leader.has_enough_in_sync,
             )
 
 

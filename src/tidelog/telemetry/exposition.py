@@ -74,6 +74,7 @@ class _SnapshotCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _node(self._snapshot.metrics, self._snapshot.node)
+        yield from _cluster(self._snapshot.node)
         yield from _apis(self._snapshot.apis)
         yield from _topics(self._snapshot.topics)
         yield from _partitions(self._snapshot.partitions)
@@ -93,9 +94,13 @@ def _node(metrics: NodeMetrics, sample: NodeSample) -> Iterator[Metric]:
         ("waiting_produces", "Produces waiting for their flush or their replicas.", metrics.waiting_produces),
         ("fetch_sessions", "Incremental fetch sessions in the cache.", sample.fetch_sessions),
         ("partitions_offline", "Partitions whose disk failed or whose log is damaged.", sample.offline_partitions),
+        ("transaction_oldest_seconds", "Age of the oldest open transaction.", sample.oldest_transaction_seconds),
+        ("disk_free_bytes", "Free bytes of the data directory's file system.", sample.disk_free_bytes),
+        ("disk_size_bytes", "Size of the data directory's file system.", sample.disk_size_bytes),
     )
     for name, text, value in gauges:
-        yield GaugeMetricFamily(f"tidelog_{name}", text, value=value)
+        if value is not None:
+            yield GaugeMetricFamily(f"tidelog_{name}", text, value=value)
     counters = (
         ("network_received_bytes", "Bytes read from client sockets.", metrics.bytes_in),
         ("network_sent_bytes", "Bytes handed to client sockets.", metrics.bytes_out),
@@ -111,9 +116,29 @@ def _node(metrics: NodeMetrics, sample: NodeSample) -> Iterator[Metric]:
     for reason, count in metrics.connections_closed.items():
         closed.add_metric([reason], count)
     yield closed
-    fsync = HistogramMetricFamily("tidelog_fsync_duration_seconds", "Time of one fsync of a log segment.")
-    _add_histogram(fsync, [], metrics.fsync)
-    yield fsync
+    durations = (
+        ("fsync_duration_seconds", "Time of one fsync of a log segment.", metrics.fsync),
+        ("event_loop_delay_seconds", "How late the event loop came to a timer.", metrics.loop_delay),
+    )
+    for name, text, histogram in durations:
+        family = HistogramMetricFamily(f"tidelog_{name}", text)
+        _add_histogram(family, [], histogram)
+        yield family
+
+
+def _cluster(sample: NodeSample) -> Iterator[Metric]:
+    """The cluster as this node knows it."""
+    nodes = GaugeMetricFamily("tidelog_cluster_nodes", "Registered nodes by state.", labels=["state"])
+    nodes.add_metric(["alive"], sample.nodes_alive)
+    nodes.add_metric(["fenced"], sample.nodes_fenced)
+    yield nodes
+    gauges = (
+        ("controller_active", "1 on the node that decides for the cluster.", sample.is_controller),
+        ("controller_known", "1 while this node knows a controller.", sample.has_controller),
+        ("cluster_partitions_without_leader", "Partitions that no node leads.", sample.partitions_without_leader),
+    )
+    for name, text, value in gauges:
+        yield GaugeMetricFamily(f"tidelog_{name}", text, value=value)
 
 
 def _apis(apis: list[ApiMetrics]) -> Iterator[Metric]:
@@ -161,10 +186,16 @@ def _partitions(samples: list[PartitionSample]) -> Iterator[Metric]:
         segments.add_metric(values, sample.segments)
     led = [sample for sample in samples if sample.is_leader]
     behind = sum(sample.in_sync_replicas < sample.replicas for sample in led)
+    too_few = sum(not sample.has_enough_in_sync for sample in led)
     yield GaugeMetricFamily("tidelog_partitions", "Partitions this node hosts.", value=len(samples))
     yield GaugeMetricFamily("tidelog_partitions_led", "Partitions this node leads.", value=len(led))
     yield GaugeMetricFamily(
         "tidelog_partitions_under_replicated", "Partitions this node leads with replicas not in sync.", value=behind
+    )
+    yield GaugeMetricFamily(
+        "tidelog_partitions_under_min_isr",
+        "Partitions this node leads that refuse acks=all: fewer than min.insync.replicas are in sync.",
+        value=too_few,
     )
     yield from (start, end, watermark, size, segments)
 

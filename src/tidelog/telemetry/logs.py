@@ -4,20 +4,22 @@
     logger.info("connection closed", peer=host, reason="idle")
 
 Rules: the event never contains data, the fields do; what came from a peer is escaped and cut before it is printed;
-lines a peer can cause at will go through `warning_limited`. Handlers are the application's business: a node that is
-embedded adds none, `configure` is for `tidelog serve`. Other formatters see `event key=value` as the message.
+lines a peer can cause at will go through `warning_limited` (`line_limits.py`). Handlers are the application's business:
+a node that is embedded adds none, `configure` is for `tidelog serve`. Other formatters see `event key=value` as the
+message.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 from typing import IO, Any
 
+from tidelog.telemetry.line_limits import HeldBack, LineLimiter
+
 VALUE_LENGTH_MAX = 500
-LIMITED_LINES_PER_SECOND = 5
-LIMITED_KEYS_MAX = 1024
 
 _RESET = "\x1b[0m"
 _COLOURS = {
@@ -46,12 +48,11 @@ class LogEvent:
 class StructuredLogger:
     """A logger of the standard library with keyword fields; costs well under a microsecond when filtered."""
 
-    __slots__ = ("_is_enabled_for", "_limiter", "_logger")
+    __slots__ = ("_is_enabled_for", "_logger")
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._is_enabled_for = logger.isEnabledFor
-        self._limiter = RateLimiter()
 
     def is_enabled_for(self, level: int) -> bool:
         return self._is_enabled_for(level)
@@ -76,49 +77,73 @@ class StructuredLogger:
         """An error with the traceback of the exception being handled: for faults of ours, never of a peer."""
         self._logger.log(logging.ERROR, LogEvent(event, fields), exc_info=True, stacklevel=2)
 
-    def warning_limited(self, event: str, /, *, limit_key: str | None = None, **fields: Any) -> None:
-        """A warning of which at most LIMITED_LINES_PER_SECOND per key are printed; the next one says how many were not.
+    def warning_limited(self, event: str, /, *, limit_by: tuple[str, ...] = (), **fields: Any) -> None:
+        """A warning that is printed a few times a minute, and then counted in one line.
 
-        The key is the event itself unless given; a key a peer can choose defeats the limit.
+        `limit_by` names the fields that tell sources apart, for example ("reason", "peer"): each has its own count.
         """
-        if not self._is_enabled_for(logging.WARNING):
+        self._log_limited(logging.WARNING, event, limit_by, fields, is_exception=False)
+
+    def info_limited(self, event: str, /, *, limit_by: tuple[str, ...] = (), **fields: Any) -> None:
+        """As `warning_limited`, for what is no fault."""
+        self._log_limited(logging.INFO, event, limit_by, fields, is_exception=False)
+
+    def exception_limited(self, event: str, /, *, limit_by: tuple[str, ...] = (), **fields: Any) -> None:
+        """As `exception`, where a peer that has found a fault of ours could repeat it at will."""
+        self._log_limited(logging.ERROR, event, limit_by, fields, is_exception=True)
+
+    def _log_limited(
+        self, level: int, event: str, limit_by: tuple[str, ...], fields: dict[str, Any], *, is_exception: bool
+    ) -> None:
+        if not self._is_enabled_for(level):
             return
-        suppressed = self._limiter.admit(limit_key if limit_key is not None else event, time.monotonic())
-        if suppressed is None:
-            return
-        if suppressed:
-            fields["suppressed"] = suppressed
-        self._logger.log(logging.WARNING, LogEvent(event, fields), stacklevel=2)
+        key = (event, self._logger.name, *(f"{name}={fields[name]}" for name in limit_by))
+        is_admitted, before = _limited_lines.admit(key)
+        if before is not None:
+            _report(before)
+        if is_admitted:
+            self._logger.log(level, LogEvent(event, fields), exc_info=is_exception, stacklevel=3)
 
 
-class RateLimiter:
-    """So many lines per key and second; remembers how many it held back, in a table of bounded size."""
+class LimitedLines:
+    """The limiter of this process, for nodes in any number of threads."""
 
-    __slots__ = ("_lines_per_second", "_windows")
+    def __init__(self) -> None:
+        self._limiter = LineLimiter()
+        self._lock = threading.Lock()
 
-    def __init__(self, lines_per_second: int = LIMITED_LINES_PER_SECOND) -> None:
-        self._lines_per_second = lines_per_second
-        self._windows: dict[str, list[float]] = {}
-        """Key -> [second the window began, lines admitted in it, lines held back since the last admitted one]."""
+    def admit(self, key: tuple[str, ...]) -> tuple[bool, HeldBack | None]:
+        with self._lock:
+            return self._limiter.admit(key, time.monotonic())
 
-    def admit(self, key: str, now: float) -> int | None:
-        """None to hold the line back, otherwise how many of its kind were held back before it."""
-        window = self._windows.get(key)
-        if window is None:
-            if len(self._windows) >= LIMITED_KEYS_MAX:
-                self._windows.pop(next(iter(self._windows)))
-            self._windows[key] = [now, 1, 0]
-            return 0
-        if now - window[0] >= 1.0:
-            window[0] = now
-            window[1] = 0
-        if window[1] >= self._lines_per_second:
-            window[2] += 1
-            return None
-        window[1] += 1
-        suppressed = int(window[2])
-        window[2] = 0
-        return suppressed
+    def take_counts(self) -> list[HeldBack]:
+        if not self._limiter.has_counts:
+            return []
+        with self._lock:
+            return self._limiter.take_counts(time.monotonic())
+
+
+_limited_lines = LimitedLines()
+
+
+def report_held_back() -> None:
+    """Prints how many lines were counted instead of printed, where a minute is over: nodes call it once a second."""
+    for held_back in _limited_lines.take_counts():
+        _report(held_back)
+
+
+def _report(held_back: HeldBack) -> None:
+    """Straight to the logger: what says that lines were left out is not left out itself."""
+    event, *rest = held_back.key
+    name, *sources = rest if rest else ("tidelog.telemetry",)
+    fields: dict[str, Any] = dict(source.split("=", 1) for source in sources)
+    if held_back.is_shared:
+        fields["sources"] = "many"
+    elif not name.startswith("tidelog"):
+        fields["library"], name = name, "tidelog.telemetry"
+    fields["not_logged"] = held_back.lines
+    fields["seconds"] = round(held_back.seconds)
+    logging.getLogger(name).warning(LogEvent(event, fields))
 
 
 def get_logger(name: str) -> StructuredLogger:
@@ -131,7 +156,9 @@ def configure(
 ) -> logging.Handler:
     """Sends everything below `tidelog` to one stream (standard error) and returns the handler.
 
-    Calling it again replaces the handler of the call before. Raises ValueError for an unknown format or level.
+    Warnings of libraries, and Python's own, go there too, in the same form and a few a minute: some of them are about
+    what peers send. Calling it again replaces the handlers of the call before. Raises ValueError for an unknown format
+    or level.
     """
     target = stream if stream is not None else sys.stderr
     formatter: logging.Formatter
@@ -141,16 +168,32 @@ def configure(
         formatter = JsonFormatter()
     else:
         raise ValueError(f"log format {log_format!r} is neither human nor json")
-    root = logging.getLogger("tidelog")
-    root.setLevel(level.upper() if isinstance(level, str) else level)
-    for old in [handler for handler in root.handlers if handler.get_name() == "tidelog"]:
-        root.removeHandler(old)
+    own = logging.getLogger("tidelog")
+    own.setLevel(level.upper() if isinstance(level, str) else level)
+    handler = _replace_handler(own, target, formatter)
+    own.propagate = False
+    of_libraries = _replace_handler(logging.getLogger(), target, formatter)
+    of_libraries.setLevel(logging.WARNING)
+    of_libraries.addFilter(_admit_line_of_library)
+    logging.captureWarnings(True)
+    return handler
+
+
+def _replace_handler(logger: logging.Logger, target: IO[str], formatter: logging.Formatter) -> logging.Handler:
+    for old in [handler for handler in logger.handlers if handler.get_name() == "tidelog"]:
+        logger.removeHandler(old)
     handler = logging.StreamHandler(target)
     handler.set_name("tidelog")
     handler.setFormatter(formatter)
-    root.addHandler(handler)
-    root.propagate = False
+    logger.addHandler(handler)
     return handler
+
+
+def _admit_line_of_library(record: logging.LogRecord) -> bool:
+    is_admitted, before = _limited_lines.admit(("lines of a library", record.name))
+    if before is not None:
+        _report(before)
+    return is_admitted
 
 
 class HumanFormatter(logging.Formatter):

@@ -114,6 +114,8 @@ class PartitionSample(NamedTuple):
     replicas: int = 1
     in_sync_replicas: int = 1
     """Known to the leader only."""
+    has_enough_in_sync: bool = True
+    """Whether the leader takes acks=all: `min.insync.replicas` replicas are in sync."""
 
 
 class GroupSample(NamedTuple):
@@ -146,6 +148,20 @@ class NodeSample(NamedTuple):
     """Incremental fetch sessions in the cache."""
     offline_partitions: int = 0
     """Partitions that cannot be served because their disk failed or their log is damaged."""
+    is_controller: bool = False
+    """Whether this node decides for the cluster."""
+    has_controller: bool = False
+    """Whether this node knows a controller: without one the quorum is lost, or this node is cut off."""
+    nodes_alive: int = 0
+    nodes_fenced: int = 0
+    """Registered, and silent for longer than `broker.session.timeout.ms`, or without room."""
+    partitions_without_leader: int = 0
+    """In the whole cluster, as this node knows it."""
+    oldest_transaction_seconds: float = 0.0
+    """How long the oldest of the transactions is open that this node coordinates; 0 without one."""
+    disk_free_bytes: int | None = None
+    disk_size_bytes: int | None = None
+    """Of the file system of the data directory; None when it cannot be asked."""
 
 
 class NodeMetrics:
@@ -161,6 +177,7 @@ class NodeMetrics:
         "connections_current",
         "connections_total",
         "fsync",
+        "loop_delay",
         "reads_paused",
         "sample_groups",
         "sample_lag",
@@ -201,6 +218,8 @@ class NodeMetrics:
 
         self.fsync = DurationHistogram()
         """Every fsync of a log segment."""
+        self.loop_delay = DurationHistogram()
+        """How late the event loop came to a timer; looked at only with an admin port."""
         self.segments_deleted = 0
         """By retention and delete-records."""
         self.compactions = 0

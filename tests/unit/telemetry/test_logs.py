@@ -7,26 +7,28 @@ from collections.abc import Iterator
 
 import pytest
 
+from tidelog.telemetry.line_limits import LINES_PER_WINDOW, WINDOW_S
 from tidelog.telemetry.logs import (
-    LIMITED_KEYS_MAX,
     VALUE_LENGTH_MAX,
     HumanFormatter,
-    RateLimiter,
+    LimitedLines,
     StructuredLogger,
     configure,
     get_logger,
+    report_held_back,
 )
 
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
     """What `configure` writes to; the logging of the process is put back afterwards."""
-    root = logging.getLogger("tidelog")
-    before = (root.level, root.propagate, list(root.handlers))
+    own, root = logging.getLogger("tidelog"), logging.getLogger()
+    before = (own.level, own.propagate, list(own.handlers), list(root.handlers))
     yield io.StringIO()
-    root.setLevel(before[0])
-    root.propagate = before[1]
-    root.handlers[:] = before[2]
+    own.setLevel(before[0])
+    own.propagate = before[1]
+    own.handlers[:], root.handlers[:] = before[2:]
+    logging.captureWarnings(False)
 
 
 def test_human_line(stream: io.StringIO) -> None:
@@ -114,34 +116,73 @@ def test_colour_marks_the_level() -> None:
     assert "\x1b[31mERROR" in HumanFormatter(coloured=True).format(record)
 
 
-def test_rate_limiter_admits_so_many_per_second_and_says_what_it_held_back() -> None:
-    limiter = RateLimiter(lines_per_second=2)
-    assert [limiter.admit("k", 10.0 + step / 100) for step in range(5)] == [0, 0, None, None, None]
-    assert limiter.admit("other", 10.5) == 0
-    assert limiter.admit("k", 10.99) is None
-    assert limiter.admit("k", 11.0) == 4
-    assert limiter.admit("k", 11.1) == 0
-    assert limiter.admit("k", 11.2) is None
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time as the limiter of this process sees it, and that limiter without what others have left in it."""
+    now = [100.0]
+    monkeypatch.setattr("tidelog.telemetry.logs._limited_lines", LimitedLines())
+    monkeypatch.setattr("tidelog.telemetry.logs.time.monotonic", lambda: now[0])
+    return now
 
 
-def test_rate_limiter_stays_bounded_whatever_the_keys() -> None:
-    limiter = RateLimiter()
-    for key in range(LIMITED_KEYS_MAX * 3):
-        limiter.admit(str(key), 1.0)
-    assert len(limiter._windows) == LIMITED_KEYS_MAX
-
-
-def test_limited_warnings(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("tidelog.telemetry.logs.time.monotonic", lambda: now)
+def test_limited_warnings_are_counted_in_one_line(stream: io.StringIO, clock: list[float]) -> None:
     configure(stream=stream)
     logger = get_logger("tidelog.net")
-    for attempt in range(1000):
-        logger.warning_limited("malformed frame", peer=f"10.0.0.{attempt}")
-    assert stream.getvalue().count("\n") == 5
-    now = 101.5
-    logger.warning_limited("malformed frame", peer="10.0.0.1")
-    assert stream.getvalue().endswith("suppressed=995\n")
+    for attempt in range(45_000):
+        logger.warning_limited(
+            "closed a connection", limit_by=("reason", "peer"), reason="malformed", peer="10.0.0.1", port=attempt
+        )
+    report_held_back()
+    assert stream.getvalue().count("\n") == LINES_PER_WINDOW
+    clock[0] += WINDOW_S
+    report_held_back()
+    report_held_back()
+    *_, last = stream.getvalue().splitlines()
+    assert stream.getvalue().count("\n") == LINES_PER_WINDOW + 1
+    assert last.endswith("net: closed a connection reason=malformed peer=10.0.0.1 not_logged=44997 seconds=60")
+
+
+def test_a_line_after_the_window_is_preceded_by_the_count(stream: io.StringIO, clock: list[float]) -> None:
+    configure(stream=stream)
+    logger = get_logger("tidelog.net")
+    for _ in range(10):
+        logger.warning_limited("refused", limit_by=("peer",), peer="10.0.0.1")
+    clock[0] += 90
+    logger.warning_limited("refused", limit_by=("peer",), peer="10.0.0.1")
+    assert [line.partition("refused ")[2] for line in stream.getvalue().splitlines()[LINES_PER_WINDOW:]] == [
+        "peer=10.0.0.1 not_logged=7 seconds=90",
+        "peer=10.0.0.1",
+    ]
+
+
+def test_a_fault_that_a_peer_repeats_shows_its_traceback_a_few_times(stream: io.StringIO, clock: list[float]) -> None:
+    configure(stream=stream)
+    logger = get_logger("tidelog.api")
+    for _ in range(1000):
+        try:
+            raise RuntimeError("broken")
+        except RuntimeError:
+            logger.exception_limited("request failed", limit_by=("api_key",), api_key=3)
+    assert stream.getvalue().count("RuntimeError: broken") == LINES_PER_WINDOW
+
+
+@pytest.mark.parametrize("log_format", ["human", "json"])
+def test_warnings_of_libraries_take_the_same_form_and_the_same_limit(
+    stream: io.StringIO, clock: list[float], log_format: str
+) -> None:
+    configure(stream=stream, log_format=log_format)
+    for _ in range(1000):
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    clock[0] += WINDOW_S
+    report_held_back()
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == LINES_PER_WINDOW + 1
+    if log_format == "json":
+        last = json.loads(lines[-1])
+        assert (last["event"], last["library"], last["not_logged"]) == ("lines of a library", "uvicorn.error", 997)
+        assert json.loads(lines[0])["event"] == "Invalid HTTP request received."
+    else:
+        assert lines[-1].endswith("lines of a library library=uvicorn.error not_logged=997 seconds=60")
 
 
 def test_a_filtered_line_costs_next_to_nothing() -> None:

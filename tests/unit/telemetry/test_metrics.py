@@ -58,9 +58,10 @@ def test_everything_counted_is_exposed(accept: str) -> None:
     topic = metrics.topic('odd"name\\')
     topic.records_in += 5
     metrics.fsync.observe(0.002)
+    metrics.loop_delay.observe(0.3)
     metrics.sample_partitions = lambda: [
         PartitionSample("t", 7, 10, 30, 29, 4096, 2),
-        PartitionSample("t", 8, 0, 1, 1, 100, 1, replicas=3, in_sync_replicas=2),
+        PartitionSample("t", 8, 0, 1, 1, 100, 1, replicas=3, in_sync_replicas=2, has_enough_in_sync=False),
         PartitionSample("t", 9, 0, 1, 1, 100, 1, is_leader=False),
     ]
 
@@ -78,6 +79,8 @@ def test_everything_counted_is_exposed(accept: str) -> None:
     assert found[("tidelog_partitions", ())] == 3
     assert found[("tidelog_partitions_led", ())] == 2
     assert found[("tidelog_partitions_under_replicated", ())] == 1
+    assert found[("tidelog_partitions_under_min_isr", ())] == 1
+    assert found[("tidelog_event_loop_delay_seconds_sum", ())] == pytest.approx(0.3)
     assert found[("tidelog_request_errors_total", (("api", "Fetch"), ("error", "OFFSET_OUT_OF_RANGE")))] == 2
     assert found[("tidelog_request_errors_total", (("api", "Fetch"), ("error", "9999")))] == 1
     assert found[("tidelog_topic_records_in_total", (("topic", 'odd"name\\'),))] == 5
@@ -90,6 +93,30 @@ def test_everything_counted_is_exposed(accept: str) -> None:
     assert found[("tidelog_uptime_seconds", ())] >= 0
     assert found[("process_resident_memory_bytes", ())] > 1_000_000
     assert found[("process_open_fds", ())] > 0
+
+
+def test_the_cluster_and_the_disk_are_shown_as_the_node_knows_them() -> None:
+    metrics = NodeMetrics()
+    metrics.sample_node = lambda: NodeSample(
+        is_controller=True,
+        nodes_alive=2,
+        nodes_fenced=1,
+        partitions_without_leader=5,
+        oldest_transaction_seconds=2.5,
+        disk_free_bytes=70,
+        disk_size_bytes=100,
+    )
+    found = samples(metrics)
+    assert found[("tidelog_controller_active", ())] == 1
+    assert found[("tidelog_controller_known", ())] == 0
+    assert found[("tidelog_cluster_nodes", (("state", "alive"),))] == 2
+    assert found[("tidelog_cluster_nodes", (("state", "fenced"),))] == 1
+    assert found[("tidelog_cluster_partitions_without_leader", ())] == 5
+    assert found[("tidelog_transaction_oldest_seconds", ())] == 2.5
+    assert found[("tidelog_disk_free_bytes", ())] == 70
+    assert found[("tidelog_disk_size_bytes", ())] == 100
+    metrics.sample_node = NodeSample
+    assert ("tidelog_disk_free_bytes", ()) not in samples(metrics), "a disk that cannot be asked has no figure"
 
 
 def test_every_close_reason_is_there_from_the_start() -> None:

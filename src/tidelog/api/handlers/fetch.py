@@ -282,7 +282,13 @@ def _known_replica(context: RequestContext, request: FetchRequest) -> FetchingRe
         )
     else:
         return FetchingReplica(node_id, epoch)
-    logger.warning_limited("a replica's fetch is refused", node=node_id, peer=context.peer_host, reason=error.message)
+    logger.warning_limited(
+        "a replica's fetch is refused",
+        limit_by=("peer",),
+        node=node_id,
+        peer=context.peer_host,
+        reason=error.message,
+    )
     raise error
 
 

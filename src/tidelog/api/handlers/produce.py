@@ -18,10 +18,13 @@ from tidelog.partitions.partition import Partition
 from tidelog.protocol.hot_produce import PartitionResult, decode_produce, encode_appended, encode_produce_response
 from tidelog.records.batch import RejectedBatch
 from tidelog.records.validation import RecordsRejected
+from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from tidelog.api.transactional_writes import Refusals
     from tidelog.protocol.hot_produce import ProducedTopic, TopicResult
+
+logger = get_logger("tidelog.produce")
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The one client id Kafka lets write to internal topics."""
@@ -126,6 +129,8 @@ def _unanswerable() -> CloseConnection:
 
 def _refusal(index: int, error: BrokerError, partition: Partition | None) -> PartitionResult:
     result = PartitionResult(index, error.code, error_message=error.message)
+    if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+        logger.warning_limited("a write failed", partition=str(partition), reason=error.message)
     if isinstance(error, RecordsRejected):
         result.record_errors = error.record_errors
     if partition is not None and isinstance(error, (RecordsRejected, RejectedBatch)):

@@ -15,6 +15,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.telemetry.logs import get_logger
@@ -34,6 +35,10 @@ CONNECTIONS_MAX = 64
 SHUTDOWN_SECONDS_MAX = 1
 
 logger = get_logger("tidelog.admin")
+
+
+REQUIRED_PACKAGES = ("prometheus_client", "starlette", "uvicorn")
+"""What the extra `tidelog[admin]` brings: a broker for tests does without."""
 
 
 class AdminListenError(Exception):
@@ -70,7 +75,10 @@ class AdminServer:
         """The port in use; differs from the one asked for when that was 0."""
 
     def bind(self) -> None:
-        """Raises AdminListenError if the address cannot be had."""
+        """Raises AdminListenError if the address cannot be had, or what serves it is not installed."""
+        for package in REQUIRED_PACKAGES:
+            if find_spec(package) is None:
+                raise AdminListenError(f"admin.listen: {package} is not installed: pip install 'tidelog[admin]'")
         self._listening = _bind(self._host, self._requested_port)
         self.port = self._listening.getsockname()[1]
 

@@ -135,7 +135,7 @@ class LeaderFetcher:
             try:
                 await self._round()
             except Exception:
-                logger.exception("a fetch from the leader failed", leader=self._leader_id)
+                logger.exception_limited("a fetch from the leader failed", limit_by=("leader",), leader=self._leader_id)
                 self._session.restart()
                 await self._rest()
 
@@ -288,8 +288,12 @@ class LeaderFetcher:
 
     def _refused(self, followed: _Followed, error_code: int) -> None:
         if not followed.backoff_ms:
-            logger.info(
-                "the leader refuses a fetch", partition=str(followed.partition), leader=self._leader_id, code=error_code
+            logger.info_limited(
+                "the leader refuses a fetch",
+                limit_by=("leader", "reason"),
+                partition=str(followed.partition),
+                leader=self._leader_id,
+                reason=ErrorCode(error_code).name,
             )
         followed.rest(self._config.replica_fetch_backoff_ms)
 
@@ -315,7 +319,9 @@ class LeaderFetcher:
             else:
                 followed.rest(self._config.replica_fetch_backoff_ms)
         except (RpcError, BrokerError) as error:
-            logger.warning("cannot find where to go on", partition=str(partition), reason=str(error))
+            logger.warning_limited(
+                "cannot find where to go on", limit_by=("partition",), partition=str(partition), reason=str(error)
+            )
             followed.rest(self._config.replica_fetch_backoff_ms)
 
     async def _leader_offset(self, followed: _Followed, timestamp: int) -> int:

@@ -7,7 +7,7 @@ metadata (another leader, another set) is dropped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
@@ -113,6 +113,7 @@ class InSyncProposals:
 
     def _settle(self, sent: dict[tuple[bytes, int], _Proposal], outcomes: list[IsrOutcome]) -> None:
         """Takes what was answered for good out of `sent`."""
+        changed: dict[tuple[int, ...], list[str]] = {}
         for outcome in outcomes:
             error = outcome.error
             if error is not None and error.code not in REFUSED and error.code not in SUPERSEDED:
@@ -121,11 +122,16 @@ class InSyncProposals:
             if proposal is None or proposal.partition.role is not proposal.leader:
                 continue
             if error is None:
-                logger.info(
-                    "in-sync set",
-                    partition=str(proposal.partition),
-                    in_sync=sorted(outcome.state.isr),  # type: ignore[union-attr]
-                )
+                in_sync = tuple(sorted(outcome.state.isr))  # type: ignore[union-attr]
+                changed.setdefault(in_sync, []).append(str(proposal.partition))
             else:
                 logger.info("in-sync set not changed", partition=str(proposal.partition), reason=error.message)
             proposal.partition.in_sync_answered(proposal.leader, outcome, monotonic_ms())
+        _report(changed)
+
+
+def _report(changed: Mapping[tuple[int, ...], Sequence[str]]) -> None:
+    """One line for each answer: a node that comes back is in thousands of in-sync sets again."""
+    for in_sync, partitions in changed.items():
+        others = {"and_others": len(partitions) - 1} if len(partitions) > 1 else {}
+        logger.info("in-sync set", partition=partitions[0], **others, in_sync=list(in_sync))

@@ -40,3 +40,13 @@ def test_a_file_in_the_place_of_the_data(command: Command, tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     refused = command("cluster", "start", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"), fails=True)
     assert "cannot be made: File exists" in refused.err
+
+
+def test_a_setting_that_only_the_nodes_refuse_leaves_nothing_behind(command: Command, tmp_path: Path) -> None:
+    data = tmp_path / "new" / "deep"
+    given = ("--nodes", "2", "--data", str(data), "--listen", "127.0.0.1:0", "-o", "cordoned.log.dirs=x")
+    process = command.start("cluster", "start", *given)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"cordoned.log.dirs is set at run time" in errors
+    assert not (tmp_path / "new").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -38,7 +39,7 @@ class Serving:
             output.register(self.process.stdout, select.POLLIN)
             assert output.poll(START_SECONDS * 1000), f"not ready: {self.log()}"
             self.ready_line = self.process.stdout.readline()
-        found = READY.fullmatch(self.ready_line)
+        found = READY.fullmatch(_as_text(self.ready_line))
         assert found is not None, f"{self.ready_line!r} {self.log()}"
         return found
 
@@ -57,6 +58,19 @@ class Serving:
     def rest_of_output(self) -> str:
         assert self.process.stdout is not None
         return self.process.stdout.read()
+
+
+def _as_text(line: str) -> str:
+    """The line for people, of one in JSON too."""
+    if not line.startswith("{"):
+        return line
+    told = json.loads(line)
+    assert {"time", "level", "logger", "event"} <= set(told), line
+    kind = "compiled" if told["compiled"] else "plain Python"
+    return (
+        f"tidelog {told['version']} node {told['node']} ready on {told['address']}, data in {told['data']}, "
+        f"{told['partitions']} partitions, {kind}, {told['took_ms']} ms\n"
+    )
 
 
 def command(data: Path, *arguments: str) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.broker_process import free_port
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 from tests.embedding.clients import consume_values, end_offset, produce_values
 from tests.embedding.serving import refusal, serving
 
@@ -62,6 +63,7 @@ def test_settings_from_everywhere_and_the_last_wins(tmp_path: Path) -> None:
     with serving(tmp_path / "data", *arguments, environment=environment) as server:
         ready = server.ready()
         assert ready["node"] == "2"
+        assert json.loads(server.ready_line)["event"] == "ready"
         produce_values(ready["address"], "orders", [b"v"])
         server.process.terminate()
         assert server.wait() == 0
@@ -69,6 +71,35 @@ def test_settings_from_everywhere_and_the_last_wins(tmp_path: Path) -> None:
     assert any(line.get("variable") == "TIDELOG_SERVICE_HOST" for line in lines)
     assert {"time", "level", "logger", "event"} <= set(lines[0])
     assert sorted(path.name for path in (tmp_path / "data").glob("orders-*")) == [f"orders-{n}" for n in range(4)]
+
+
+def test_what_was_set_at_start_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "tidelog.yaml"
+    file.write_text("storage:\n  segment.bytes: 2097152\n")
+    port = free_port()
+    listeners = ("--listen", f"127.0.0.1:{port}", "--advertise", f"localhost:{port}")
+    arguments = ("--config", str(file), "-o", "num.partitions=4", *listeners)
+    with serving(tmp_path / "data", *arguments, environment={"TIDELOG_LOG_RETENTION_MS": "60000"}) as server:
+        configs = broker_configs(server.ready()["address"], "1")
+    static = {name: value for name, (value, source) in configs.items() if source == ConfigSource.STATIC_BROKER_CONFIG}
+    assert static == {
+        "listeners": f"127.0.0.1:{port}",
+        "advertised.listeners": f"localhost:{port}",
+        "log.dirs": str(tmp_path / "data"),
+        "log.segment.bytes": "2097152",
+        "log.retention.ms": "60000",
+        "num.partitions": "4",
+    }
+    with serving(tmp_path / "plain") as server:
+        configs = broker_configs(server.ready()["address"], "1")
+    # As Apache Kafka says it of a broker that advertises what it listens on.
+    assert configs["advertised.listeners"] == (None, ConfigSource.DEFAULT_CONFIG)
+
+
+def broker_configs(address: str, node_id: str) -> dict[str, tuple[str | None, ConfigSource]]:
+    admin = AdminClient({"bootstrap.servers": address})
+    [described] = admin.describe_configs([ConfigResource(ResourceType.BROKER, node_id)]).values()
+    return {name: (entry.value, ConfigSource(entry.source)) for name, entry in described.result(30).items()}
 
 
 def test_admin_port(tmp_path: Path) -> None:
@@ -101,6 +132,7 @@ def test_starts_that_fail_say_why_in_one_line(tmp_path: Path) -> None:
         assert refusal(data, "--admin", f"127.0.0.1:{port}") == (
             f"admin.listen: cannot listen on 127.0.0.1:{port}: Address already in use"
         )
+    assert "cordoned.log.dirs is set at run time" in refusal(data, "-o", "cordoned.log.dirs=x")
     assert refusal(data, "-o", "num.partitions=0").startswith("-o num.partitions: Invalid value 0 ")
     assert refusal(data, "--node-id", "x").startswith("--node-id: Invalid value x ")
     assert refusal(data, "--listen", "nowhere").startswith("--listen: Invalid value nowhere ")
@@ -111,6 +143,30 @@ def test_starts_that_fail_say_why_in_one_line(tmp_path: Path) -> None:
     assert refusal(data, environment={"TIDELOG_NODE_ID": "-1"}).startswith("environment variable TIDELOG_NODE_ID: ")
     (tmp_path / "file").write_text("")
     assert str(tmp_path / "file") in refusal(tmp_path / "file" / "data")
+    assert not data.exists()
+
+
+def test_a_start_that_fails_leaves_nothing_where_nothing_was(tmp_path: Path) -> None:
+    made, found, foreign, used = tmp_path / "new" / "deep", tmp_path / "there", tmp_path / "foreign", tmp_path / "used"
+    found.mkdir()
+    (found / "notes.txt").write_text("mine")
+    (foreign / "photos").mkdir(parents=True)
+    with serving(used) as server:
+        server.ready()
+        server.process.terminate()
+        assert server.wait() == 0
+    held = {path: path.read_bytes() for path in used.rglob("*") if path.is_file() and path.name != ".lock"}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = ("--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        for data in (made, found, used):
+            assert "in use" in refusal(data, *listen)
+    assert not (tmp_path / "new").exists()
+    assert [path.name for path in found.iterdir()] == ["notes.txt"]
+    assert {path: path.read_bytes() for path in held} == held
+    assert "photos/" in refusal(foreign)
+    assert [path.name for path in foreign.iterdir()] == ["photos"]
+    with serving(found) as server:
+        assert server.ready()["data"] == str(found)
 
 
 def test_a_data_directory_belongs_to_one_process_and_one_node(tmp_path: Path) -> None:

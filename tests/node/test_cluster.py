@@ -21,14 +21,14 @@ from tidelog.protocol.generated.delete_records import (
     DeleteRecordsTopic,
 )
 from tidelog.testing.broker import Broker
-from tidelog.testing.cluster import Cluster
+from tidelog.testing.embedded_cluster import EmbeddedCluster
 
 DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3) as running:
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(nodes=3) as running:
         yield running
 
 
@@ -77,7 +77,7 @@ def consume(bootstrap: str, topic: str, count: int, group: str) -> list[bytes]:
     return found
 
 
-def test_a_topic_created_through_any_node_is_the_same_everywhere(cluster: Cluster) -> None:
+def test_a_topic_created_through_any_node_is_the_same_everywhere(cluster: EmbeddedCluster) -> None:
     for number, broker in enumerate(cluster.brokers):
         assert create_at(broker, f"via-{number}") == ErrorCode.NONE
         # Whoever was told finds it where it was told.
@@ -93,7 +93,7 @@ def test_a_topic_created_through_any_node_is_the_same_everywhere(cluster: Cluste
     assert len({image.cluster_id for image in images}) == 1
 
 
-def test_records_go_in_and_out_through_any_bootstrap(cluster: Cluster) -> None:
+def test_records_go_in_and_out_through_any_bootstrap(cluster: EmbeddedCluster) -> None:
     create(cluster.brokers[0].bootstrap_servers, "through")
     values = [b"%d" % number for number in range(600)]
     for number, broker in enumerate(cluster.brokers):
@@ -102,7 +102,7 @@ def test_records_go_in_and_out_through_any_bootstrap(cluster: Cluster) -> None:
         assert sorted(consume(broker.bootstrap_servers, "through", 600, f"group-{number}")) == sorted(values)
 
 
-def test_an_admin_client_may_ask_any_node(cluster: Cluster) -> None:
+def test_an_admin_client_may_ask_any_node(cluster: EmbeddedCluster) -> None:
     outsider = next(broker for broker in cluster.brokers if not broker.node.is_controller)
     admin = AdminClient({"bootstrap.servers": outsider.bootstrap_servers, "log_level": 0})
     described = admin.describe_cluster().result(DEADLINE_S)
@@ -113,7 +113,7 @@ def test_an_admin_client_may_ask_any_node(cluster: Cluster) -> None:
     until(lambda: all("deleted" not in b.node.metadata.topics for b in cluster.brokers), "the topic gone")
 
 
-def test_a_transaction_spans_leaders_and_coordinators_on_all_nodes(cluster: Cluster) -> None:
+def test_a_transaction_spans_leaders_and_coordinators_on_all_nodes(cluster: EmbeddedCluster) -> None:
     create(cluster.brokers[0].bootstrap_servers, "spanned")
     for number, commits in enumerate((True, False, True)):
         producer = Producer(
@@ -128,7 +128,7 @@ def test_a_transaction_spans_leaders_and_coordinators_on_all_nodes(cluster: Clus
     assert sorted(consume(cluster.bootstrap_servers, "spanned", 12, "spanning")) == expected
 
 
-def replicas(cluster: Cluster, topic: str) -> dict[int, Partition]:
+def replicas(cluster: EmbeddedCluster, topic: str) -> dict[int, Partition]:
     found = {}
     for broker in cluster.brokers:
         table = broker.node._table
@@ -138,7 +138,7 @@ def replicas(cluster: Cluster, topic: str) -> dict[int, Partition]:
     return found
 
 
-def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(cluster: Cluster) -> None:
+def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(cluster: EmbeddedCluster) -> None:
     create(cluster.brokers[0].bootstrap_servers, "shortened", partitions=1)
     produce(cluster.brokers[0].bootstrap_servers, "shortened", [b"%d" % number for number in range(20)])
     everywhere = replicas(cluster, "shortened")
@@ -152,7 +152,7 @@ def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(clust
     assert set(starts.values()) == {12}
 
 
-def test_another_node_joins_and_is_given_a_number(cluster: Cluster) -> None:
+def test_another_node_joins_and_is_given_a_number(cluster: EmbeddedCluster) -> None:
     joining = {"controller.quorum.bootstrap.servers": cluster.brokers[1].bootstrap_servers}
     with Broker(joining) as broker:
         assert broker.node.config.node_id == 4
@@ -172,7 +172,7 @@ def test_another_node_joins_and_is_given_a_number(cluster: Cluster) -> None:
         ({"cluster.id": "AAAAAAAAAAAAAAAAAAAAAA"}, "the request is for cluster AAAAAAAAAAAAAAAAAAAAAA"),
     ],
 )
-def test_who_is_not_taken_in(cluster: Cluster, settings: dict[str, object], words: str) -> None:
+def test_who_is_not_taken_in(cluster: EmbeddedCluster, settings: dict[str, object], words: str) -> None:
     joining = {"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}
     with pytest.raises(NodeStartError) as refused:
         Broker({**joining, **settings}).start()
@@ -188,7 +188,7 @@ def test_a_node_cannot_join_itself(host: str) -> None:
 
 
 def test_the_cluster_goes_on_when_its_controller_stops() -> None:
-    with Cluster(nodes=3) as cluster:
+    with EmbeddedCluster(nodes=3) as cluster:
         until(lambda: _voters(cluster) == 3, "three voters")
         create(cluster.bootstrap_servers, "before")
         former = cluster.controller
@@ -206,7 +206,7 @@ def test_the_cluster_goes_on_when_its_controller_stops() -> None:
         )
 
 
-def _voters(cluster: Cluster) -> int:
+def _voters(cluster: EmbeddedCluster) -> int:
     node = cluster.controller.node
     assert node._cluster is not None
     return len(node._cluster.quorum.members.voters)

@@ -13,14 +13,14 @@ from tidelog.cli.wire import BrokerConnection
 from tidelog.node.errors import NodeStartError
 from tidelog.protocol.generated.unregister_broker import UnregisterBrokerRequest
 from tidelog.testing.broker import Broker
-from tidelog.testing.cluster import Cluster
+from tidelog.testing.embedded_cluster import EmbeddedCluster
 
 DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3, config={"broker.session.timeout.ms": 1500}) as running:
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(nodes=3, config={"broker.session.timeout.ms": 1500}) as running:
         yield running
 
 
@@ -38,7 +38,7 @@ def refusal(broker: Broker) -> str:
     return str(refused.value)
 
 
-def test_a_member_that_was_removed_does_not_come_back(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_member_that_was_removed_does_not_come_back(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     joining = {"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}
     member = Broker({**joining, "node.id": 7}, data=tmp_path).start()
     port = member.port
@@ -63,7 +63,7 @@ def test_a_member_that_was_removed_does_not_come_back(cluster: Cluster, tmp_path
     shutil.rmtree(other)
 
 
-def test_data_of_another_cluster_is_not_taken_in(cluster: Cluster, tmp_path: Path) -> None:
+def test_data_of_another_cluster_is_not_taken_in(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     with Broker({"node.id": 8}, data=tmp_path) as other:
         other.create_topic("kept")
     joining = {"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}
@@ -73,7 +73,7 @@ def test_data_of_another_cluster_is_not_taken_in(cluster: Cluster, tmp_path: Pat
         assert "kept" in other.node.metadata.topics
 
 
-def test_a_data_directory_belongs_to_one_number(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_data_directory_belongs_to_one_number(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     joining = {"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}
     with Broker(joining, data=tmp_path) as member:
         number = member.node.config.node_id

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import json
 import os
 import select
 import signal
@@ -12,26 +11,49 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
+from itertools import count, islice
 from pathlib import Path
 from types import FrameType
 
-from tidelog.cli.errors import CommandError
+from tidelog.cli.errors import EXIT_REMOVED, CommandError
 from tidelog.cli.output import note
+from tidelog.cli.wire import BrokerConnection
+from tidelog.node.local_layout import (
+    Plan,
+    adopt_single,
+    check_usable,
+    find_single,
+    has_metadata,
+    list_members,
+    node_directory,
+    read_plan,
+    remove_unused,
+    set_aside,
+    write_plan,
+)
+from tidelog.protocol.generated.describe_cluster import DescribeClusterRequest
+from tidelog.storage.directory_identity import DirectoryRefused, new_kafka_uuid
 
 READY_SECONDS_MAX = 60.0
-STOP_SECONDS_MAX = 10.0
+STOP_SECONDS_MAX = 35.0
+"""Above what a node takes for itself (`serve.STOP_SECONDS_MAX`)."""
 POLL_SECONDS = 0.1
 RESTART_SECONDS_MIN = 0.5
 RESTART_SECONDS_MAX = 30.0
 VOTERS_MAX = 3
 PORT_MAX = 65535
-PLAN_FILE = "cluster.json"
 
 _PR_SET_PDEATHSIG = 1
 
 
+class _NodeRemoved(Exception):
+    """The cluster does not know the node any more; its number is the argument."""
+
+
 class _LocalNode:
-    def __init__(self, node_id: int, command: list[str]) -> None:
+    def __init__(self, node_id: int, command: Callable[[int], list[str]]) -> None:
+        """`command` is asked at every start: what a node needs to be told depends on the data it has."""
         self.node_id = node_id
         self._command = command
         self.process: subprocess.Popen[bytes] | None = None
@@ -45,7 +67,7 @@ class _LocalNode:
         self.started_s = time.monotonic()
         self.restart_at_s = None
         self.process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent
+            self._command(self.node_id), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent
         )
 
     def read_ready_line(self, deadline_s: float) -> str:
@@ -55,9 +77,15 @@ class _LocalNode:
         line = self.process.stdout.readline().decode(errors="replace").strip() if readable else ""
         if not line:
             # Its output ends a moment before the process does.
+            if readable and self.process.wait() == EXIT_REMOVED:
+                raise _NodeRemoved(self.node_id)
             why = f"ended with code {self.process.wait()}" if readable else "was not ready in time"
             raise CommandError(f"node {self.node_id} {why}; its reason stands above")
         return line
+
+    @property
+    def is_removed(self) -> bool:
+        return self.process is not None and self.process.poll() == EXIT_REMOVED
 
     def maybe_restart(self) -> None:
         """A node that died is started again, ever later if it keeps dying."""
@@ -90,24 +118,59 @@ class LocalCluster:
         """Ports are consecutive from `port` on, or free ones for 0. `arguments` are added to every `tidelog serve`.
 
         The first nodes are voters of the metadata quorum, an odd number up to `voters_max`; the others join them.
+        Nodes that have data go on with it, more than there were join them, fewer are refused.
         """
         self._data = data
         self._host = host
-        self.ports = _choose_ports(data, host, port, nodes)
-        node_ids = range(first_id, first_id + nodes)
-        voters = min(nodes if nodes % 2 else nodes - 1, voters_max)
-        addresses = [f"{host}:{chosen}" for chosen in self.ports]
-        voter_list = ",".join(f"{n}@{a}" for n, a in list(zip(node_ids, addresses, strict=True))[:voters])
-        self._nodes = []
-        for index, node_id in enumerate(node_ids):
-            command = [sys.executable, "-m", "tidelog.cli.main", "serve", "--listen", addresses[index]]
-            command += ["--data", str(data / f"node-{node_id}"), "--node-id", str(node_id)]
-            if index >= voters:
-                command += ["--join", ",".join(addresses[:voters])]
-            elif voters > 1:
-                command += ["-o", f"controller.quorum.voters={voter_list}"]
-            self._nodes.append(_LocalNode(node_id, command + (arguments or [])))
+        self._arguments = arguments or []
+        try:
+            check_usable(data)
+            single = find_single(data)
+            self._known = {single.node_id: single} if single is not None else list_members(data)
+            plan = read_plan(data)
+        except DirectoryRefused as error:
+            raise CommandError(str(error)) from None
+        if len(self._known) > nodes:
+            raise CommandError(_too_few(data, list(self._known)))
+        unused = (number for number in count(first_id) if number not in self._known)
+        node_ids = sorted([*self._known, *islice(unused, nodes - len(self._known))])
+        self._addresses = _choose_ports(plan, host, port, node_ids)
+        self.ports = [self._addresses[node_id] for node_id in node_ids]
+        founders = tuple(node_ids[: min(nodes if nodes % 2 else nodes - 1, voters_max)])
+        if self._known and (plan is None or single is not None):
+            plan = Plan("", tuple(self._known) if len(self._known) == 1 else (), {}, is_formed=True)
+        elif plan is None or not self._known:
+            plan = Plan(new_kafka_uuid(), founders, {}, is_formed=False)
+        self._single = single
+        self._plan = plan._replace(ports=self._addresses)
+        self._nodes = [_LocalNode(node_id, self._command) for node_id in node_ids]
         self._signals = 0
+
+    def _command(self, node_id: int) -> list[str]:
+        command = [sys.executable, "-m", "tidelog.cli.main", "serve", "--listen", self._address(node_id)]
+        command += ["--data", str(node_directory(self._data, node_id)), "--node-id", str(node_id)]
+        return command + self._place(node_id) + self._arguments
+
+    def _place(self, node_id: int) -> list[str]:
+        """How a node comes to its cluster, by the data there is now."""
+        begun = [node.node_id for node in self._nodes if has_metadata(node_directory(self._data, node.node_id))]
+        founders, is_formed = self._plan.founders, self._plan.is_formed
+        if node_id in begun:
+            # Its metadata says who votes; this says where the others are now, perhaps at other ports.
+            told = begun if is_formed else sorted({*begun, *founders})
+            return [] if len(told) == 1 else ["-o", f"controller.quorum.voters={self._voters(told)}"]
+        others = [other for other in begun if other != node_id]
+        if node_id in founders and (len(founders) > 1 or not others):
+            identity = [] if not self._plan.cluster_id else ["-o", f"cluster.id={self._plan.cluster_id}"]
+            named = [] if len(founders) == 1 else ["-o", f"controller.quorum.voters={self._voters(founders)}"]
+            return identity + named
+        return ["--join", ",".join(map(self._address, others or founders))]
+
+    def _address(self, node_id: int) -> str:
+        return f"{self._host}:{self._addresses[node_id]}"
+
+    def _voters(self, node_ids: Sequence[int]) -> str:
+        return ",".join(f"{node_id}@{self._address(node_id)}" for node_id in node_ids)
 
     @property
     def bootstrap(self) -> str:
@@ -126,15 +189,31 @@ class LocalCluster:
         """Returns when every node is ready; CommandError, with all of them stopped, when one is not."""
         # What all nodes would complain about is said once, before there are any.
         _check_ports(self._host, self.ports)
+        missing = [path for path in (self._data, *self._data.parents) if not path.exists()]
         try:
             self._data.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CommandError(f"the data directory {self._data} cannot be made: {error.strerror}") from None
-        (self._data / PLAN_FILE).write_text(json.dumps({"host": self._host, "ports": self.ports}))
+        try:
+            write_plan(self._data, self._plan)
+            if self._single is not None:
+                adopt_single(self._data, self._single.node_id)
+        except (OSError, DirectoryRefused) as error:
+            raise CommandError(str(error)) from None
         try:
             self._start(self._nodes)
+            wait_for_one_cluster(self._host, self._addresses, READY_SECONDS_MAX)
+            self._plan = self._plan._replace(is_formed=True)
+            write_plan(self._data, self._plan)
+        except _NodeRemoved as removed:
+            self.stop()
+            kept = set_aside(self._data, removed.args[0])
+            raise CommandError(
+                f"node {removed.args[0]} was removed from the cluster; its data is kept in {kept}: start again"
+            ) from None
         except BaseException:
             self.stop()
+            remove_unused(self._data, missing)
             raise
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -152,8 +231,13 @@ class LocalCluster:
         """Until a signal comes."""
         while not self._signals:
             time.sleep(POLL_SECONDS)
-            for node in self._nodes:
-                node.maybe_restart()
+            for node in list(self._nodes):
+                if node.is_removed:
+                    self._nodes.remove(node)
+                    kept = set_aside(self._data, node.node_id)
+                    note(f"node {node.node_id} was removed from the cluster; its data is kept in {kept}")
+                else:
+                    node.maybe_restart()
 
     def send_signal(self, node_id: int, number: int) -> None:
         """To one node, for those who try what happens then."""
@@ -196,21 +280,48 @@ class LocalCluster:
         return failed
 
 
-def _choose_ports(data: Path, host: str, port: int, nodes: int) -> list[int]:
+def _choose_ports(plan: Plan | None, host: str, port: int, node_ids: list[int]) -> dict[int, int]:
     if port:
-        return list(range(port, port + nodes))
-    try:
-        # Nodes know one another by their addresses: what was started once is started there again.
-        ports = json.loads((data / PLAN_FILE).read_text())["ports"]
-        if len(ports) == nodes:
-            return [int(found) for found in ports]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    sockets = [socket.create_server((host, 0)) for _ in range(nodes)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
+        return {node_id: port + index for index, node_id in enumerate(node_ids)}
+    # Clients know nodes by their addresses: what was started once is started there again.
+    known = {} if plan is None else {node_id: plan.ports[node_id] for node_id in node_ids if node_id in plan.ports}
+    sockets = {node_id: socket.create_server((host, 0)) for node_id in node_ids if node_id not in known}
+    known |= {node_id: int(each.getsockname()[1]) for node_id, each in sockets.items()}
+    for each in sockets.values():
         each.close()
-    return ports
+    return known
+
+
+def _too_few(data: Path, members: list[int]) -> str:
+    last = members[-1]
+    return (
+        f"the cluster in {data} has {len(members)} nodes ({', '.join(map(str, members))}): start it with --nodes "
+        f"{len(members)}; for fewer, run `tidelog cluster drain {last}` and `tidelog cluster remove {last}` first"
+    )
+
+
+def wait_for_one_cluster(host: str, ports: dict[int, int], seconds_max: float) -> None:
+    """Until every node says that all of them are alive in one cluster that has a leader; CommandError when not."""
+    deadline_s = time.monotonic() + seconds_max
+    while problem := _find_apart(host, ports):
+        if time.monotonic() >= deadline_s:
+            raise CommandError(f"the nodes are not one cluster: {problem}")
+        time.sleep(POLL_SECONDS / 2)
+
+
+def _find_apart(host: str, ports: dict[int, int]) -> str:
+    cluster_ids = set()
+    for node_id, port in ports.items():
+        try:
+            with BrokerConnection(host, port) as connection:
+                told = connection.call(DescribeClusterRequest(endpoint_type=1), 2)
+        except CommandError as error:
+            return str(error)
+        cluster_ids.add(told.cluster_id)
+        missing = set(ports) - {broker.broker_id for broker in told.brokers}
+        if missing or told.controller_id < 0:
+            return f"node {node_id} sees no node {min(missing)}" if missing else f"node {node_id} knows no controller"
+    return "" if len(cluster_ids) == 1 else f"they belong to {' and '.join(sorted(cluster_ids))}"
 
 
 def _check_ports(host: str, ports: list[int]) -> None:

@@ -15,11 +15,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidelog.cli.errors import CommandError
+from tidelog.cli.errors import CommandError, RemovedError
+from tidelog.cli.ready_line import ready_line
 from tidelog.compiled import is_compiled
 from tidelog.config.setting import ConfigError
 from tidelog.node.config_file import GivenSetting, LoadedConfig, load_config, parse_options, read_environment, read_file
-from tidelog.node.errors import NodeStartError
+from tidelog.node.errors import REMOVED, NodeStartError
 from tidelog.node.event_loop import new_event_loop
 from tidelog.runtime.collector import Collector
 from tidelog.telemetry.logs import configure, get_logger
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
     from tidelog.node.node import Node
 
-STOP_SECONDS_MAX = 5.0
+STOP_SECONDS_MAX = 30.0
 """After this a stop is given up and the process ends; recovery deals with the rest at the next start."""
 
 NODES_MAX = 99
@@ -54,7 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "serve",
         help="run a node",
         description="Runs a node until SIGTERM or SIGINT. Settings come from the file, then TIDELOG_* variables of the "
-        "environment, then flags, then -o; the later wins. `tidelog config` explains all of them.",
+        "environment, then flags, then -o; the later wins. `tidelog config explain` tells all of them.",
     )
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help="address for clients (default 127.0.0.1:9092; port 0: any)"
@@ -91,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         with asyncio.Runner(loop_factory=lambda: new_event_loop(config.tidelog_loop)) as runner:
             return runner.run(_serve(loaded))
     except (ConfigError, NodeStartError) as error:
-        raise CommandError(str(error)) from None
+        raise (RemovedError if REMOVED in str(error) else CommandError)(str(error)) from None
 
 
 def _run_nodes(args: argparse.Namespace, config: BrokerConfig) -> int:
@@ -113,7 +114,15 @@ def _run_nodes(args: argparse.Namespace, config: BrokerConfig) -> int:
         arguments += ["-o", option]
     host = listener.host or "127.0.0.1"
     data = Path(config.data_directory)
-    return run_local(args.nodes, data, host, listener.port, first_id=config.node_id, arguments=arguments)
+    return run_local(
+        args.nodes,
+        data,
+        host,
+        listener.port,
+        first_id=config.node_id,
+        arguments=arguments,
+        log_format=config.tidelog_log_format,
+    )
 
 
 def collect_settings(args: argparse.Namespace, environment: dict[str, str]) -> tuple[LoadedConfig, list[str]]:
@@ -160,9 +169,17 @@ async def _serve(loaded: LoadedConfig) -> int:
 def _say_ready(node: Node) -> None:
     took_ms = _process_age_seconds() * 1000
     config = node.config
-    line = (
+    line = ready_line(
         f"tidelog {__version__} node {config.node_id} ready on {node.address}, data in {config.data_directory}, "
-        f"{node.partition_count} partitions, {'compiled' if is_compiled() else 'plain Python'}, {took_ms:.0f} ms"
+        f"{node.partition_count} partitions, {'compiled' if is_compiled() else 'plain Python'}, {took_ms:.0f} ms",
+        config.tidelog_log_format,
+        version=__version__,
+        node=config.node_id,
+        address=node.address,
+        data=config.data_directory,
+        partitions=node.partition_count,
+        compiled=is_compiled(),
+        took_ms=round(took_ms),
     )
     try:
         print(line, flush=True)

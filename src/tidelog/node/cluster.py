@@ -126,8 +126,6 @@ class Cluster:
         collect_statistics: Callable[[], dict[str, Any]],
     ) -> MetadataImage:
         """Makes the node known to its cluster; returns the metadata to begin with."""
-        if self._config.cordoned_log_dirs:
-            raise NodeStartError("cordoned.log.dirs is set at run time (`tidelog cluster drain`), not for a start")
         lifecycle = self._lifecycle = BrokerLifecycle(
             self.service,
             self.channel,

@@ -1,7 +1,8 @@
 """Where the settings of a node come from: a YAML file, the environment, flags and `-o name=value`; the later wins.
 
 A file has the sections of `SECTIONS`. Inside one, a key is Kafka's name of a setting of that section or that name
-without the section's prefix (`retention.ms` under `storage` is `log.retention.ms`); dots may be written as nesting.
+without the section's prefix (`retention.ms` under `storage` is `log.retention.ms`). Outside of them a key is Kafka's
+whole name. Dots may be written as nesting everywhere; where the first word is a section too (`log`), the section wins.
 Values are taken as the text they are written as, so YAML's own types change nothing; a sequence is a list with commas.
 `log.retention.ms` is `TIDELOG_LOG_RETENTION_MS` in the environment. Every value remembers its place, and an error
 is one line that opens with it.
@@ -27,7 +28,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 """Section -> the prefixes its short names leave out, the first that fits wins."""
 
 ENVIRONMENT_PREFIX = "TIDELOG_"
-ENVIRONMENT_OF_COMMANDS = frozenset({"TIDELOG_BOOTSTRAP", "TIDELOG_COMPILED", "TIDELOG_CONFIG", "TIDELOG_DEBUG"})
+ENVIRONMENT_OF_COMMANDS = frozenset(
+    {"TIDELOG_BOOTSTRAP", "TIDELOG_COMPILED", "TIDELOG_CONFIG", "TIDELOG_DEBUG", "TIDELOG_PROFILE"}
+)
 """Variables of the command line, not settings of a node."""
 
 
@@ -114,14 +117,33 @@ def _read_document(path: Path, document: YamlNode) -> Iterator[GivenSetting]:
     for key, node, line in _entries(path, document):
         if node.id == "mapping" and key in SECTIONS:
             yield from _read_section(path, key, "", node)
-        elif node.id != "mapping" and key in BrokerConfig.SETTINGS:
-            yield from _read_value(path, key, node, line)
         elif key in SECTIONS:
             if not _is_null(node):
                 raise ConfigError(f"{path} line {line}: the section {key} must hold settings, one per line")
+        elif ALIASES.get(key, key) in BrokerConfig.SETTINGS:
+            yield from _read_value(path, ALIASES.get(key, key), node, line)
+        elif node.id == "mapping" and any(name.startswith(f"{key}.") for name in _known_names()):
+            yield from _read_nested(path, f"{key}.", node)
         else:
             known = (*SECTIONS, *BrokerConfig.SETTINGS)
             raise ConfigError(f"{path} line {line}: unknown section or setting {key}{did_you_mean(key, known)}")
+
+
+def _known_names() -> tuple[str, ...]:
+    return (*BrokerConfig.SETTINGS, *ALIASES)
+
+
+def _read_nested(path: Path, prefix: str, mapping: YamlNode) -> Iterator[GivenSetting]:
+    """Kafka's names with nesting for their dots, outside of any section."""
+    for key, node, line in _entries(path, mapping):
+        written = f"{prefix}{key}"
+        if node.id == "mapping":
+            yield from _read_nested(path, f"{written}.", node)
+        elif ALIASES.get(written, written) in BrokerConfig.SETTINGS:
+            yield from _read_value(path, ALIASES.get(written, written), node, line)
+        else:
+            near = did_you_mean(written, _known_names())
+            raise ConfigError(f"{path} line {line}: unknown setting {written}{near}")
 
 
 def _read_section(path: Path, section: str, prefix: str, mapping: YamlNode) -> Iterator[GivenSetting]:
@@ -144,12 +166,17 @@ def resolve_key(section: str, key: str) -> str:
         candidate = ALIASES.get(candidate, candidate)
         if candidate in names:
             return candidate
+    whole = f"{section}.{key}"
+    if ALIASES.get(whole, whole) in BrokerConfig.SETTINGS:
+        # `log: {retention: {ms: 1}}` is log.retention.ms with nesting for its dots, though `log` is a section too.
+        return ALIASES.get(whole, whole)
     elsewhere = BrokerConfig.SETTINGS.get(ALIASES.get(key, key))
     if elsewhere is not None:
         raise ConfigError(f"{key} belongs to the section {elsewhere.section}, not {section}")
     prefixes = SECTIONS[section]
     short = {name.removeprefix(prefix) for name in names for prefix in prefixes}
-    raise ConfigError(f"unknown setting {key} in section {section}{did_you_mean(key, names | short)}")
+    near = did_you_mean(key, names | short) or did_you_mean(whole, BrokerConfig.SETTINGS)
+    raise ConfigError(f"unknown setting {key} in section {section}{near}")
 
 
 def _entries(path: Path, mapping: YamlNode) -> Iterator[tuple[str, YamlNode, int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,8 @@ from tidelog.net.budget import ByteBudget
 from tidelog.net.listener import ConnectionCounts, Listener, ListenError
 from tidelog.node.cluster import Cluster
 from tidelog.node.errors import NodeStartError
+from tidelog.node.local_layout import find_own_directory
+from tidelog.node.samples import sample_lag, sample_node
 from tidelog.node.statistics import NodeStatistics
 from tidelog.partitions.fetch_session import FetchSessionCache
 from tidelog.partitions.maintenance import Maintenance
@@ -43,11 +45,12 @@ from tidelog.partitions.replication.replication import Replication
 from tidelog.partitions.table import PartitionTable
 from tidelog.raft.core.members import NO_MEMBERS
 from tidelog.runtime.clock import monotonic_s, wall_clock_ms
+from tidelog.runtime.loop_delay import LoopDelay
 from tidelog.storage.directory_identity import DirectoryRefused, read_identity
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.logs import get_logger
-from tidelog.telemetry.metrics import LagSample, NodeMetrics, NodeSample
+from tidelog.telemetry.metrics import NodeMetrics
 from tidelog.transactions.cluster_markers import ClusterMarkers
 from tidelog.transactions.coordinator import TransactionCoordinator
 from tidelog.transactions.markers import LocalMarkers
@@ -89,6 +92,7 @@ class Node:
         self._maintenance: Maintenance | None = None
         self._admin: AdminServer | None = None
         self._admin_starting: asyncio.Task[None] | None = None
+        self._loop_delay: LoopDelay | None = None
         self._started = asyncio.Event()
         self._workers = ThreadPoolExecutor(config.background_threads, thread_name_prefix="tidelog")
 
@@ -126,13 +130,22 @@ class Node:
         try:
             await self._start()
         except (DirectoryRefused, ListenError, StorageFailure) as error:
-            await self.stop()
+            await self._stop_failed_start()
             raise NodeStartError(str(error)) from None
         except BaseException:
-            await self.stop()
+            await self._stop_failed_start()
             raise
 
+    async def _stop_failed_start(self) -> None:
+        if self._cluster is None and self._directory is not None and self._directory.abandon():
+            # Nothing was written for the cluster, and no other node has heard of the directory.
+            self._directory = None
+        await self.stop()
+
     async def _start(self) -> None:
+        if self.config.cordoned_log_dirs:
+            raise NodeStartError("cordoned.log.dirs is set at run time (`tidelog cluster drain`), not for a start")
+        self.config = find_own_directory(self.config)
         self._open_admin()
         voters, joined, cluster_id = await self._come_to_cluster()
         config = self.config
@@ -306,22 +319,16 @@ class Node:
 
     def _offer_samples(self, table: PartitionTable, services: Services) -> None:
         """What is looked up when somebody scrapes, rather than counted all the time."""
-        groups, sessions, budget = services.groups, services.fetch_sessions, self._listeners[0].budget
-
-        def sample_node() -> NodeSample:
-            return NodeSample(budget.used_bytes, len(sessions), table.offline_count)
-
-        def sample_lag() -> Iterator[LagSample]:
-            for group, topic, index, offset in groups.committed_offsets():
-                partition = table.find_partition(topic, index)
-                if partition is not None:
-                    yield LagSample(group, topic, index, offset, max(0, partition.high_watermark - offset))
-
-        self.metrics.sample_node = sample_node
+        assert self._cluster is not None, "the cluster comes before the samples"
+        budget = self._listeners[0].budget
+        self.metrics.sample_node = partial(sample_node, services, self._cluster.runner, table, budget)
         self.metrics.sample_partitions = table.sample
-        self.metrics.sample_groups = groups.sample_groups
-        self.metrics.sample_lag = sample_lag
+        self.metrics.sample_groups = services.groups.sample_groups
+        self.metrics.sample_lag = partial(sample_lag, services.groups, table)
         self.metrics.sample_transactions = services.transactions.count_states
+        if self._admin is not None:
+            self._loop_delay = LoopDelay(self.metrics.loop_delay.observe)
+            self._loop_delay.start()
 
     def _endpoints(self) -> list[Endpoint]:
         """What clients are told: the advertised addresses, completed by what was really bound."""
@@ -406,6 +413,8 @@ class Node:
         if self._admin_starting is not None:
             self._admin_starting.cancel()
             await asyncio.gather(self._admin_starting, return_exceptions=True)
+        if self._loop_delay is not None:
+            self._loop_delay.stop()
         if self._admin is not None:
             await self._admin.stop()
         await self._wait_for_answers()
@@ -439,7 +448,9 @@ class Node:
         high_watermarks = {} if self._table is None else self._table.high_watermarks()
         # A start that failed before all logs were open has not changed what the last owner left.
         is_clean = self._table is not None or directory.clean_shutdown
-        broker_epoch = -1 if self._cluster is None else self._cluster.service.broker_epoch
+        broker_epoch = directory.last_broker_epoch
+        if self._table is not None and self._cluster is not None:
+            broker_epoch = self._cluster.service.broker_epoch
         directory.close(clean=is_clean, broker_epoch=broker_epoch, high_watermarks=high_watermarks)
 
 

@@ -18,6 +18,8 @@ from tidelog.storage.files import read_whole, write_whole
 LOCK_FILE = ".lock"
 META_FILE = "meta.properties"
 META_VERSION = 1
+LOST_AND_FOUND = "lost+found"
+"""What file systems put into their top directory."""
 
 
 class DirectoryRefused(Exception):
@@ -50,6 +52,9 @@ class DirectoryLock:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_same_file(self._fd, path):
+                # Its holder took the file away just now, and the directory perhaps with it.
+                raise OSError(errno.EAGAIN, "the lock is being removed")
         except OSError as error:
             holder = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip()
             os.close(self._fd)
@@ -68,6 +73,13 @@ class DirectoryLock:
             self._fd = -1
 
 
+def _is_same_file(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
 def parse_properties(text: str) -> dict[str, str]:
     """The plain form Kafka writes: `key=value` lines and comments."""
     properties = {}
@@ -82,7 +94,12 @@ def parse_properties(text: str) -> dict[str, str]:
 def read_identity(directory: str) -> DirectoryIdentity | None:
     """What `meta.properties` says; None for a directory nobody has used yet."""
     path = os.path.join(directory, META_FILE)
-    content = read_whole(path)
+    try:
+        content = read_whole(path)
+    except NotADirectoryError:
+        return None
+    except OSError as error:
+        raise DirectoryRefused(f"{path} cannot be read: {error.strerror}") from None
     if content is None:
         return None
     try:
@@ -96,12 +113,27 @@ def read_identity(directory: str) -> DirectoryIdentity | None:
         raise DirectoryRefused(f"{path} is damaged: {error}") from None
 
 
+def foreign_directories(directory: str) -> list[str]:
+    """What keeps an unclaimed directory from being used: directories, which a start would take for partitions.
+
+    Plain files stay where they are and harm nothing, as with Kafka.
+    """
+    with os.scandir(directory) as entries:
+        found = [each.name for each in entries if each.is_dir() and not each.name.startswith(".")]
+    return sorted(set(found) - {LOST_AND_FOUND})
+
+
 def claim_identity(
     directory: str, node_id: int, cluster_id: str | None, directory_id: str | None = None
 ) -> DirectoryIdentity:
     """Read whose the directory is, or write it into a new one. Without a cluster id, any (or a new one) is taken."""
     found = read_identity(directory)
     if found is None:
+        if foreign := foreign_directories(directory):
+            raise DirectoryRefused(
+                f"{directory} is no data directory of Tidelog: it holds {foreign[0]}/ and has no {META_FILE}; name an "
+                "empty one"
+            )
         found = DirectoryIdentity(cluster_id or new_kafka_uuid(), node_id, directory_id or new_kafka_uuid())
         lines = (
             "#",

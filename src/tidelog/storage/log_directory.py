@@ -35,6 +35,7 @@ from tidelog.storage.flushing import flush_together
 from tidelog.storage.leftovers import Leftovers
 from tidelog.storage.log import PRODUCER_EXPIRATION_MS, Log, LogHint
 from tidelog.storage.reserved_room import ReservedRoom
+from tidelog.storage.traces import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,6 +88,7 @@ class LogDirectory:
         self._log_ends: dict[TopicPartition, LogHint] = {}
         """Of logs closed cleanly and not opened since."""
         self._leftovers = Leftovers()
+        self._traces: Traces | None = None
         self.reserved_room = ReservedRoom(str(path))
 
     @classmethod
@@ -103,6 +105,7 @@ class LogDirectory:
 
         `directory_id` is for a new directory whose id was told to others already.
         """
+        traces = Traces(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -110,18 +113,31 @@ class LogDirectory:
         lock = DirectoryLock(str(path))
         try:
             directory = cls(path, lock, now_ms)
+            directory._traces = traces
             directory.reserved_room.settle()
             identity = claim_identity(str(path), node_id, cluster_id, directory_id)
             directory.cluster_id = identity.cluster_id
             directory.directory_id = identity.directory_id
             directory._load_state()
         except OSError as error:
+            traces.take_back()
             lock.release()
             raise DirectoryRefused(f"the data directory {path} cannot be used: {error}") from None
         except BaseException:
+            traces.take_back()
             lock.release()
             raise
         return directory
+
+    def abandon(self) -> bool:
+        """Instead of `close`, by a start that failed before it wrote anything: leaves a new directory as it was before.
+
+        False for one that had an owner before; that one has to be closed.
+        """
+        if self._traces is None or self.logs or not self._traces.take_back():
+            return False
+        self._lock.release()
+        return True
 
     def _file(self, name: str) -> str:
         return os.path.join(self.path, name)

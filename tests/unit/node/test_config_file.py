@@ -85,6 +85,24 @@ def test_a_file_with_every_section(tmp_path: Path) -> None:
     assert "tidelog.log.level" not in places
 
 
+def test_dots_may_be_nesting_everywhere(tmp_path: Path) -> None:
+    text = """
+log:
+  format: json
+  retention: {ms: 7}
+  segment.bytes: 1048576
+num: {partitions: 3}
+auto:
+  create.topics: {enable: false}
+broker.id: 5
+tidelog: {log: {level: debug}}
+"""
+    config = load_config(read_file(write(tmp_path, text))).config
+    assert (config.tidelog_log_format, config.tidelog_log_level) == ("json", "debug")
+    assert (config.log_retention_ms, config.log_segment_bytes) == (7, 1048576)
+    assert (config.num_partitions, config.auto_create_topics_enable, config.node_id) == (3, False, 5)
+
+
 def test_values_are_text_and_not_what_yaml_makes_of_them(tmp_path: Path) -> None:
     # YAML reads 1_000 as a thousand and 0x10 as sixteen; Kafka's users would not.
     assert file_refusal(tmp_path, EXAMPLE).startswith("line 11: Invalid value 1_000 for configuration log.retention.ms")
@@ -100,6 +118,16 @@ def test_values_are_text_and_not_what_yaml_makes_of_them(tmp_path: Path) -> None
         ("broker:\n  node.idd: 7\n", "line 2: unknown setting node.idd in section broker (did you mean node.id?)"),
         ("broker:\n  log.segment.bytes: 7\n", "line 2: log.segment.bytes belongs to the section storage, not broker"),
         ("storge:\n  x: 7\n", "line 1: unknown section or setting storge (did you mean storage?)"),
+        (
+            "log:\n  retention:\n    mss: 1\n",
+            "line 3: unknown setting retention.mss in section log (did you mean log.retention.ms?)",
+        ),
+        ("num:\n  partition: 1\n", "line 2: unknown setting num.partition (did you mean num.partitions?)"),
+        ("listeners: {a: b}\n", "line 1: listeners must be a value or a list of values"),
+        (
+            "log.retention.ms: 1\nlog: {retention: {ms: 2}}\n",
+            "line 2: log.retention.ms is already given ({path} line 1)",
+        ),
         ("broker: 7\n", "line 1: the section broker must hold settings, one per line"),
         ("- broker\n", "line 1: sections with settings are expected here"),
         ("broker:\n  ? [a]\n  : 1\n", "line 2: a setting must be named by a word"),

@@ -249,6 +249,7 @@ def test_a_deleted_log_is_gone_for_good(tmp_path: Path) -> None:
 
 
 def test_what_a_crash_left_half_deleted_is_removed(tmp_path: Path) -> None:
+    open_directory(tmp_path).close()
     leftover = tmp_path / ("x-0." + "0" * 32 + "-delete")
     (leftover / "sub").mkdir(parents=True)
     (tmp_path / "not-a-log-delete").mkdir()

@@ -26,6 +26,8 @@ from benchmarks.wire import Connection
 from tests.servers.target import start_target, target_kind
 from tests.servers.tools import require_kafka
 
+from tidelog.telemetry import logs
+
 # How fast an example runs depends on what else the machine does; a test that hangs has the time-out of all tests. On CI
 # the same commit gets the same answer; new examples are looked for where somebody is there to look at them.
 settings.register_profile(
@@ -37,7 +39,10 @@ settings.register_profile(
 settings.load_profile("tidelog")
 
 
-LONG_FILES = ("/faults/", "/simulation/", "/conformance/streams/", "/conformance/java", "/pipelines/test_", "kills")
+LONG_FILES = (
+    *("/faults/", "/simulation/", "/conformance/streams/", "/conformance/java"),
+    *("/documents/", "/pipelines/test_", "kills"),
+)
 """Parts of the paths of files whose few tests take long."""
 
 
@@ -48,6 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("plain"):
                 item.add_marker(pytest.mark.skip(reason="plain Python only"))
+
+
+@pytest.fixture(autouse=True)
+def lines_are_not_limited_by_earlier_tests() -> None:
+    """The limiter of log lines belongs to the process: what one test logged would hold back lines of the next."""
+    logs._limited_lines = logs.LimitedLines()
 
 
 @pytest.fixture(scope="session")

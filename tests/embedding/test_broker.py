@@ -7,9 +7,8 @@ import pytest
 from tests.embedding.clients import consume_values, end_offset, partition_counts, produce_values, topic_config
 
 import tidelog
-from tidelog.config.setting import ConfigError
-from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.node.errors import NodeStartError
+from tidelog import BrokerError, ConfigError, NodeStartError
+from tidelog.model.errors import ErrorCode
 from tidelog.node.node import Node
 from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
 
@@ -26,6 +25,13 @@ def test_records_go_in_and_come_out() -> None:
             value for partition in (0, 1) for value in consume_values(servers, "orders", ends[partition], partition)
         ]
         assert sorted(found) == sorted(VALUES)
+
+
+def test_a_topic_has_as_many_partitions_as_the_settings_say() -> None:
+    with tidelog.Broker({"num.partitions": 5}) as broker:
+        broker.create_topic("many")
+        broker.create_topic("two", partitions=2)
+        assert partition_counts(broker.bootstrap_servers) == {"many": 5, "two": 2}
 
 
 def test_temporary_data_is_removed_and_the_port_is_free_again() -> None:

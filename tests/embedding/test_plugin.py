@@ -49,6 +49,29 @@ def test_own_brokers(tidelog_broker, tidelog_broker_factory):
     assert end_offset(own, "t") == 0
 """
 
+CLUSTER_EXAMPLE = """
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+
+def test_a_leader_is_killed(tidelog_cluster, tidelog_cluster_topic):
+    servers = tidelog_cluster.bootstrap_servers.split(",")
+    tidelog_cluster.leader_of(tidelog_cluster_topic).kill()
+    producer = KafkaProducer(bootstrap_servers=servers, acks="all", retries=50)
+    producer.send(tidelog_cluster_topic, b"v").get(60)
+    producer.close()
+
+
+def test_every_test_has_a_whole_cluster(tidelog_cluster, tidelog_cluster_topic):
+    assert [node.is_running for node in tidelog_cluster.nodes] == [True, True, True]
+    tidelog_cluster.wait_until_in_sync(timeout_s=0)
+
+
+def test_a_failure_shows_the_nodes(tidelog_cluster):
+    tidelog_cluster.nodes[1].kill()
+    pytest.fail("on purpose")
+"""
+
 CONFTEST = """
 import pytest
 
@@ -72,6 +95,17 @@ def test_fixtures_in_a_project_that_uses_them(tmp_path: Path) -> None:
     assert "4 passed" in done.stdout
 
 
+def test_a_cluster_for_tests(tmp_path: Path) -> None:
+    (tmp_path / "test_example.py").write_text(CLUSTER_EXAMPLE)
+    done = run_pytest(tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed, 2 passed" in done.stdout
+    shown = done.stdout.partition("- Nodes of tidelog_cluster -")[2]
+    assert "<node 1: running>" in shown
+    assert "<node 2: ended with code -9>" in shown
+    assert "controller: controller node=" in shown
+
+
 def test_a_project_that_does_not_use_them_pays_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_example.py").write_text(
         "import sys\n"
@@ -87,5 +121,11 @@ def test_a_project_that_does_not_use_them_pays_nothing(tmp_path: Path) -> None:
 def test_fixtures_are_listed_with_their_meaning(tmp_path: Path) -> None:
     (tmp_path / "test_example.py").write_text("def test_nothing(): pass\n")
     done = run_pytest(tmp_path, "--fixtures")
-    for fixture in ("tidelog_broker", "tidelog_topic", "tidelog_bootstrap_servers", "tidelog_broker_factory"):
+    for fixture in (
+        "tidelog_broker",
+        "tidelog_topic",
+        "tidelog_bootstrap_servers",
+        "tidelog_broker_factory",
+        "tidelog_cluster",
+    ):
         assert f"\n{fixture}" in done.stdout

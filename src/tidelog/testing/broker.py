@@ -7,19 +7,16 @@ The node of a `Broker` lives in a thread with an event loop of its own; the node
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.node.event_loop import new_event_loop
 from tidelog.node.node import Node
+from tidelog.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
 
@@ -48,7 +45,7 @@ class AsyncBroker:
     def __init__(
         self, config: Mapping[str, Any] | None = None, *, data: str | Path | None = None, port: int = 0
     ) -> None:
-        self._overrides = {name: _setting_text(value) for name, value in (config or {}).items()}
+        self._overrides = {name: setting_text(value) for name, value in (config or {}).items()}
         self._kept_data = None if data is None else Path(data)
         self._temporary: Path | None = None
         self._port = port
@@ -116,10 +113,13 @@ class AsyncBroker:
         await self._stop_node()
         await self.start()
 
-    async def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, Any] | None = None) -> str:
-        """Makes a topic, ready to write to, and returns its name. Raises BrokerError as a client would be answered."""
-        texts = {key: _setting_text(value) for key, value in (configs or {}).items()}
-        await self.node.create_topic(name, partitions=partitions, configs=texts)
+    async def create_topic(
+        self, name: str, partitions: int | None = None, configs: Mapping[str, Any] | None = None
+    ) -> str:
+        """Makes a topic, ready to write to, and returns its name; `num.partitions` partitions unless told otherwise.
+        Raises BrokerError as a client would be answered."""
+        texts = {key: setting_text(value) for key, value in (configs or {}).items()}
+        await self.node.create_topic(name, partitions=-1 if partitions is None else partitions, configs=texts)
         return name
 
     async def __aenter__(self) -> Self:
@@ -164,8 +164,7 @@ class Broker:
         self, config: Mapping[str, Any] | None = None, *, data: str | Path | None = None, port: int = 0
     ) -> None:
         self._inner = AsyncBroker(config, data=data, port=port)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread("tidelog-broker")
 
     @property
     def bootstrap_servers(self) -> str:
@@ -192,41 +191,39 @@ class Broker:
 
     def start(self) -> Self:
         """Returns when clients can connect. Raises NodeStartError or ConfigError with one line."""
-        if self._thread is not None:
+        if self._thread.is_running:
             raise RuntimeError("the broker is already running")
-        ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run_loop, args=(ready,), name="tidelog-broker", daemon=True)
-        self._thread.start()
+        self._thread.start(self._inner.loop_kind)
         try:
-            ready.result()
             self.call(self._inner.start)
         except BaseException:
-            self._end_thread()
+            self._thread.stop()
             raise
         return self
 
     def stop(self) -> None:
         """Stops the node and removes temporary data; nothing happens when it is stopped already."""
-        if self._thread is None:
+        if not self._thread.is_running:
             return
         try:
             self.call(self._inner.stop)
         finally:
-            self._end_thread()
+            self._thread.stop()
 
     def restart(self) -> None:
         """A clean stop and a start on the same port and data."""
         self.call(self._inner.restart)
 
-    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, Any] | None = None) -> str:
-        """Makes a topic, ready to write to, and returns its name. Raises BrokerError as a client would be answered."""
+    def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, Any] | None = None) -> str:
+        """Makes a topic, ready to write to, and returns its name; `num.partitions` partitions unless told otherwise.
+        Raises BrokerError as a client would be answered."""
         return self.call(lambda: self._inner.create_topic(name, partitions, configs))
 
     def call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine function in the loop of the node and returns what it returns."""
-        if self._loop is None:
+        if not self._thread.is_running:
             raise RuntimeError("the broker is not running")
-        return asyncio.run_coroutine_threadsafe(function(), self._loop).result()
+        return self._thread.call(function)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -236,27 +233,9 @@ class Broker:
     ) -> None:
         self.stop()
 
-    def _run_loop(self, ready: Future[None]) -> None:
-        try:
-            loop = new_event_loop(self._inner.loop_kind)
-        except BaseException as error:
-            ready.set_exception(error)
-            return
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            self._loop = runner.get_loop()
-            ready.set_result(None)
-            self._loop.run_forever()
 
-    def _end_thread(self) -> None:
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
-        if thread is not None:
-            thread.join()
-
-
-def _setting_text(value: object) -> str:
+def setting_text(value: object) -> str:
+    """A Python value as the text that a settings file would have for it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple | set | frozenset):

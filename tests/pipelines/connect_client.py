@@ -10,7 +10,9 @@ import json
 import sys
 from typing import Any
 
-from tidelog.pipelines import PipelineError, read_table, read_topic, session, write_table, write_topic
+from pyspark.sql import functions
+
+from tidelog.pipelines import PipelineError, divert, read_table, read_topic, session, write_table, write_topic
 from tidelog.pipelines.jobs.compact import compact
 
 
@@ -22,8 +24,13 @@ def finish(queries: list[Any]) -> None:
 
 def main(bootstrap: str, server: str, source: str, sink: str, messages: str, descriptor: str, place: str) -> None:
     spark = session(server)
+    found_shuffles = spark.conf.get("spark.sql.shuffle.partitions")
     batch = read_topic(spark, source, bootstrap=bootstrap, schema="id BIGINT")
-    found: dict[str, Any] = {"kind": type(spark).__module__, "read": sorted(row.value.id for row in batch.collect())}
+    found: dict[str, Any] = {"shuffles": found_shuffles}
+    found |= {"kind": type(spark).__module__, "read": sorted(row.value.id for row in batch.collect())}
+    whole = read_topic(spark, source, bootstrap=bootstrap, schema="n BIGINT", keep_record=True)
+    reason = functions.when(whole["offset"] == 0, "the first")
+    found["diverted"] = divert(whole, reason, topic=f"{source}.first", bootstrap=bootstrap).count()
     df = read_topic(
         spark, source, bootstrap=bootstrap, schema="id BIGINT", stream=True, max_offsets_per_trigger=60
     ).select("key", "value.id", "topic", "partition", "offset")

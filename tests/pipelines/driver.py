@@ -32,7 +32,6 @@ SMALL = {
     # Otherwise a task waits seconds for the executor that read its partition last.
     "spark.locality.wait": "0",
     "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
 }
 
 
@@ -115,6 +114,8 @@ def main(text: str) -> None:
         tables=[name for name in pipeline.tables if name != "parquet"],
         config=SMALL,
     )
+    shuffles = spark.conf.get("spark.sql.shuffle.partitions")
+    assert shuffles == "2", f"two cores, and a shuffle has {shuffles} partitions"
     for query in start(spark, pipeline):
         query.awaitTermination()
     spark.stop()

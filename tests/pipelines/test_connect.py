@@ -34,7 +34,6 @@ def connect_server(directory: Path) -> Iterator[str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.jars": ",".join(str(path) for path in jar_paths(pinned_jars())),
     }
@@ -88,9 +87,18 @@ def test_topics_and_tables_over_spark_connect(
         found = json.loads(python(str(HERE / "connect_client.py"), bootstrap, server, *places))
         end = json.loads(python(*command, "--master", server))
     everything = list(range(100))
+    assert found.pop("diverted") == 98
+    first = {record.value for record in read_all(bootstrap, source) if record.offset == 0}
+    assert {letter.value for letter in read_all(bootstrap, f"{source}.first")} == first
     assert found.pop("messages") == list(range(5))
     assert found.pop("compact").startswith("compact works on parquet files through Spark's JVM")
-    assert found == {"kind": "pyspark.sql.connect.session", "read": everything, "rows": everything, "batch": 5}
+    assert found == {
+        "shuffles": "2",
+        "kind": "pyspark.sql.connect.session",
+        "read": everything,
+        "rows": everything,
+        "batch": 5,
+    }
     written = [json.loads(record.value or b"") for record in read_all(bootstrap, sink)]
     assert sorted(value["id"] for value in written if isinstance(value, dict)) == everything
     query = end["queries"][0]

@@ -6,6 +6,7 @@ instead of a query that fails later.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ANSWER_TIMEOUT_S = 15.0
+CONNECT_TIMEOUT_S = 2.0
 LARGE_RECORDS = {"message.max.bytes": str(100 << 20)}
 """How large a record is, the topic decides. librdkafka refuses more than 1,000,000 bytes by itself, which is less than
 a topic takes by default; this is as much as a broker takes in one request by default."""
@@ -42,10 +44,40 @@ def connector_options(options: Mapping[str, str] | None) -> dict[str, str]:
     return own | {f"{_PREFIX}{name}": value for name, value in java_settings(named).items()}
 
 
+def is_reachable(bootstrap: str, timeout_seconds: float = CONNECT_TIMEOUT_S) -> bool:
+    """Whether one of the brokers accepts a connection."""
+    return not _why_unreachable(bootstrap, timeout_seconds)
+
+
+def require_reachable(bootstrap: str) -> None:
+    """Raises Unreachable unless a broker accepts a connection: clients try for long before they say that none does."""
+    reason = _why_unreachable(bootstrap, CONNECT_TIMEOUT_S)
+    if reason:
+        advice = "start one with `tidelog serve`, or name another with --bootstrap"
+        raise Unreachable(f"no broker answers at {bootstrap}", f"{reason}; {advice}")
+
+
+def _why_unreachable(bootstrap: str, timeout_seconds: float) -> str:
+    """Empty when a broker accepts a connection, else why the first one does not."""
+    reasons = []
+    for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition("://")[2].rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            reasons.append("write it as HOST:PORT")
+            continue
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_seconds).close()
+            return ""
+        except (OSError, UnicodeError) as error:
+            reasons.append((getattr(error, "strerror", None) or str(error) or "no answer").lower())
+    return reasons[0]
+
+
 def partition_counts(bootstrap: str, topics: Sequence[str], options: Mapping[str, str] | None = None) -> dict[str, int]:
     """Partitions per topic. Raises PipelineError for a topic that is not there, Unreachable if no broker answers."""
     from confluent_kafka import KafkaException
 
+    require_reachable(bootstrap)
     admin = _admin(bootstrap, options)
     try:
         listed = admin.list_topics(timeout=ANSWER_TIMEOUT_S).topics

@@ -114,6 +114,10 @@ class Files(ABC):
 class LocalFiles(Files):
     """On this machine."""
 
+    @property
+    def place(self) -> Path:
+        return Path(self._directory)
+
     def read(self, name: str) -> str | None:
         path = self._path(name)
         return path.read_text() if path.is_file() else None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.pipelines.checkpoint import Files, files_in
 from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.table_files import TABLE_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 STATE = "_tidelog"
 SINK_PREFIX = "tidelog-"
 """Ids of sinks begin with it; each has a folder of its own in STATE."""
-TABLE_FILE = f"{STATE}/table.json"
-"""How the directory is partitioned, and the columns of all its files."""
 
 
 def append_batch(

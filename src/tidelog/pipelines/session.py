@@ -9,7 +9,9 @@ listens on 127.0.0.1 only. On a cluster the executors get the jars and this pack
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,8 @@ from tidelog.pipelines.errors import MissingRequirement, PipelineError
 from tidelog.pipelines.gateway import start_jvm
 from tidelog.pipelines.jars import cache_directory, extra_jars, jar_paths, pinned_jars
 from tidelog.pipelines.java import find_java
+from tidelog.pipelines.masters import check_master_answers
+from tidelog.pipelines.shuffles import DELTA_LOG_PARTITIONS, SHUFFLE_PARTITIONS, size_shuffles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +63,7 @@ def session(
     chosen = choose_master(master)
     if find_spec("pyspark") is None:
         raise MissingRequirement("PySpark is not installed; pip install 'tidelog[spark]' brings it")
+    check_master_answers(chosen)
     if chosen.startswith("sc://"):
         return _connect(chosen, config or {})
     from pyspark.sql import SparkSession
@@ -80,7 +85,10 @@ def session(
     try:
         with _environment(PYSPARK_PYTHON=worker_python(chosen, python), PYSPARK_DRIVER_PYTHON=sys.executable):
             _start_context(chosen, app, settings)
-        return SparkSession.builder.config(map=settings).getOrCreate()
+        spark: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
+        if not is_local(chosen):
+            size_shuffles(spark, config or {})
+        return spark
     except PipelineError:
         raise
     except Exception as error:
@@ -111,9 +119,9 @@ def default_settings(master: str) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": str(max(2, local_threads(master))),
+            SHUFFLE_PARTITIONS: str(max(2, local_threads(master))),
             # Delta reads its log in 50 tasks unless told otherwise, which is most of a small commit.
-            "spark.databricks.delta.snapshotPartitions": "2",
+            DELTA_LOG_PARTITIONS: "2",
         }
     return settings
 
@@ -195,7 +203,11 @@ def _start_context(master: str, app: str, settings: Mapping[str, str]) -> None:
     if SparkContext._active_spark_context is not None:
         return
     conf = SparkConf().setMaster(master).setAppName(app).setAll(list(settings.items()))
+    handler = signal.getsignal(signal.SIGINT)
     SparkContext(conf=conf, gateway=SparkContext._gateway or start_jvm(conf))
+    # PySpark puts a handler of its own in place of the one that the program has.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
 
 
 def _connect(master: str, config: Mapping[str, str]) -> SparkSession:
@@ -205,7 +217,9 @@ def _connect(master: str, config: Mapping[str, str]) -> SparkSession:
         builder = SparkSession.builder.remote(master)
         for name, value in config.items():
             builder = builder.config(name, value)
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+        size_shuffles(spark, config)
+        return spark
     except Exception as error:
         raise PipelineError(f"no Spark Connect session on {master}: {_first_line(error)}") from error
 

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines import delta_commit, iceberg_commit, parquet_commit
+from tidelog.pipelines.batch_errors import searchable
 from tidelog.pipelines.checkpoint import files_in
 from tidelog.pipelines.column_types import check_types
 from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.spark_errors import explain_analysis
+from tidelog.pipelines.table_files import FORMATS, require_table, require_target
 from tidelog.pipelines.triggers import trigger_arguments
 from tidelog.pipelines.upserts import Upsert, check_key
 
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
     from pyspark.sql.types import StructType
 
-FORMATS = ("parquet", "delta", "iceberg")
 STATE_FILE = "tidelog/table-sink.json"
 _APPENDS = {
     "parquet": parquet_commit.append_batch,
@@ -95,6 +97,7 @@ def write_table(
     if df.isStreaming and checkpoint is None:
         raise PipelineError(f"a stream into {path} needs checkpoint=, a directory that outlives the query")
     upsert = _upsert(df, key, order_by, delete_when, exclude) if mode == "upsert" else None
+    require_target(df.sparkSession, path, format)
     columns = _columns(df.sparkSession, path, format)
     if columns is not None:
         check_types(path, columns, df.drop(*exclude).schema, widens=format != "parquet")
@@ -113,7 +116,7 @@ def write_table(
     def write_batch(batch_df: DataFrame, batch: int) -> None:
         write(batch_df, batch)
 
-    writer: Any = df.writeStream.foreachBatch(write_batch).outputMode(output_mode)
+    writer: Any = df.writeStream.foreachBatch(searchable(write_batch)).outputMode(output_mode)
     writer = writer.option("checkpointLocation", checkpoint)
     if name is not None:
         writer = writer.queryName(name)
@@ -145,9 +148,27 @@ def read_table(
     stream: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The rows of a table that `write_table` wrote; columns added later are null in older rows."""
+    """The rows of a table that `write_table` wrote; columns added later are null in older rows.
+
+    PipelineError when there is no table, or one of another format.
+    """
+    from pyspark.errors import AnalysisException
+
     _check_format(format)
-    given = dict(options or {})
+    try:
+        require_table(spark, path, format)
+        return _read(spark, path, format, stream, dict(options or {}))
+    except AnalysisException as error:
+        raise PipelineError(f"{path} cannot be read as a table: {explain_analysis(error)}") from error
+
+
+def _read(
+    spark: SparkSession,
+    path: str,
+    format: str,  # noqa: A002
+    stream: bool,
+    given: dict[str, str],
+) -> DataFrame:
     if format == "parquet":
         return parquet_commit.read(spark, path, given, stream)
     reader = (spark.readStream if stream else spark.read).options(**given)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines import sink_state
+from tidelog.pipelines.batch_errors import searchable
 from tidelog.pipelines.broker import (
     LARGE_RECORDS,
     client_settings,
@@ -204,7 +205,7 @@ def write_topic(
     batch = _batch_writer(df, shape, state, producer_settings(bootstrap, options))
     if not df.isStreaming:
         return batch(df, 0)
-    return _start(df.writeStream.foreachBatch(batch.write), name, checkpoint, output_mode, arguments)
+    return _start(df.writeStream.foreachBatch(searchable(batch.write)), name, checkpoint, output_mode, arguments)
 
 
 def _batch_writer(

@@ -17,6 +17,7 @@ from tidelog.pipelines.broker import connector_options, ensure_topic, librdkafka
 from tidelog.pipelines.dead_letters import divert
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.formats import Decoded
+from tidelog.pipelines.original_records import FIELDS, RECORD, record_column
 from tidelog.pipelines.positions import Position, end_options, start_options
 from tidelog.pipelines.registry import subject_schemas
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 SAMPLE_RECORDS_MAX = 1000
 """How many records a schema is inferred from."""
-_COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
-_RAW = "__tidelog_raw_"
+BAD = "tidelog_bad_"
+"""Names of observations that count records which cannot be parsed begin with this."""
 _KEY = "__tidelog_key"
 _KEY_REASON = "__tidelog_key_reason"
 _REASON = "__tidelog_reason"
@@ -81,6 +82,8 @@ def read_topic(
     fail_on_data_loss: bool = True,
     max_offsets_per_trigger: int | None = None,
     options: Mapping[str, str] | None = None,
+    keep_record: bool = False,
+    observe: str | None = None,
 ) -> DataFrame:
     """The records of one topic or several, parsed.
 
@@ -96,13 +99,46 @@ def read_topic(
     for a query beside one that sends it. Records that retention or a deleted topic took away before they were read
     stop the query unless `fail_on_data_loss` is False. `start` counts for a new query only: a checkpoint knows
     better. `end` is for batch reads. `options` are the connector's own (`kafka.*` for client settings; those of TLS
-    and SASL by the Java client's names or librdkafka's).
+    and SASL by the Java client's names or librdkafka's). `keep_record` adds a column with the record as it was read,
+    for `divert` where it cannot find it (Spark Connect); `observe` names the observations of a stream that count bad
+    records and dead letters.
     """
     topics = [topic] if isinstance(topic, str) else list(topic)
     _check_arguments(topics, key=key, value=value, on_bad=on_bad)
     client = librdkafka_options(options)
     counts = partition_counts(bootstrap, topics, client)
-    connector = {
+    connector = _connector(bootstrap, topics, fail_on_data_loss, max_offsets_per_trigger, options)
+    keys = _Part(name="key", format=key, schema=key_schema, message=key_message, registry=registry)
+    values = _Part(name="value", format=value, schema=schema, message=message, registry=registry)
+    keys, values = (_with_schema(part, spark, topics, connector) for part in (keys, values))
+    bounds = start_options(start, topics, counts)
+    if not stream:
+        bounds |= end_options(end, topics, counts)
+    reader = (spark.readStream if stream else spark.read).format("kafka").options(**connector, **bounds)
+    parsed, has_reason = _parse(reader.load(), keys, values, topics)
+    if has_reason and observe is not None:
+        parsed = _count_bad(parsed, observe)
+    if has_reason and on_bad == "fail":
+        parsed = _stop_at_bad(parsed)
+    elif has_reason and on_bad == "skip":
+        parsed = parsed.where(f"{_REASON} IS NULL")
+    elif has_reason:
+        letters = dead_letter_topic or _default_letters(topics)
+        ensure_topic(bootstrap, letters, 1, client)
+        bad = parsed[_REASON]
+        parsed = divert(parsed, bad, topic=letters, bootstrap=bootstrap, options=client, observe=observe)
+    return parsed.select(*FIELDS, *([RECORD] if keep_record else []))
+
+
+def _connector(
+    bootstrap: str,
+    topics: Sequence[str],
+    fail_on_data_loss: bool,
+    max_offsets_per_trigger: int | None,
+    options: Mapping[str, str] | None,
+) -> dict[str, str]:
+    """Options of Spark's connector."""
+    return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": ",".join(topics),
         "includeHeaders": "true",
@@ -112,23 +148,12 @@ def read_topic(
         **({"maxOffsetsPerTrigger": str(max_offsets_per_trigger)} if max_offsets_per_trigger else {}),
         **connector_options(options),
     }
-    keys = _Part(name="key", format=key, schema=key_schema, message=key_message, registry=registry)
-    values = _Part(name="value", format=value, schema=schema, message=message, registry=registry)
-    keys, values = (_with_schema(part, spark, topics, connector) for part in (keys, values))
-    bounds = start_options(start, topics, counts)
-    if not stream:
-        bounds |= end_options(end, topics, counts)
-    reader = (spark.readStream if stream else spark.read).format("kafka").options(**connector, **bounds)
-    parsed, has_reason = _parse(reader.load(), keys, values, topics)
-    if not has_reason:
-        return parsed.select(*_COLUMNS)
-    if on_bad == "fail":
-        return _stop_at_bad(parsed).select(*_COLUMNS)
-    if on_bad == "skip":
-        return parsed.where(f"{_REASON} IS NULL").select(*_COLUMNS)
-    letters = dead_letter_topic or _default_letters(topics)
-    ensure_topic(bootstrap, letters, 1, client)
-    return _divert(parsed, letters, bootstrap, client).select(*_COLUMNS)
+
+
+def _count_bad(df: DataFrame, name: str) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return df.observe(f"{BAD}{name}", F.count(_REASON).alias("bad"))
 
 
 def _with_schema(part: _Part, spark: SparkSession, topics: Sequence[str], connector: Mapping[str, str]) -> _Part:
@@ -176,22 +201,21 @@ def _default_letters(topics: Sequence[str]) -> str:
 
 
 def _parse(df: DataFrame, key: _Part, value: _Part, topics: Sequence[str]) -> tuple[DataFrame, bool]:
-    """The frame with parsed key and value, and with the raw bytes and the reason beside them if anything can be bad."""
+    """The frame with parsed key and value, with the record beside them, and with the reason if anything can be bad."""
     from pyspark.sql import functions as F  # noqa: N812
 
     df, keys, key_reason = _parse_keys(df, key, topics)
     values = _decode(df.sparkSession, F.col("value"), value, topics)
     value_reason = None if values.reason is None else F.concat(F.lit("value: "), values.reason)
     reasons = [reason for reason in (value_reason, key_reason) if reason is not None]
-    rest = [F.col(name) for name in _COLUMNS if name not in ("key", "value")]
-    columns = [keys.alias("key"), values.value.alias("value"), *rest]
+    rest = [F.col(name) for name in FIELDS if name not in ("key", "value")]
+    columns = [keys.alias("key"), values.value.alias("value"), *rest, record_column()]
     staged = formats.with_parsed(df, values)
     if not reasons:
         return staged.select(*columns), False
-    raw = [F.col("key").alias(f"{_RAW}key"), F.col("value").alias(f"{_RAW}value")]
     # Not deterministic for Spark, which would otherwise put a filter on it below the parser and parse everything twice.
     reason = F.when(F.spark_partition_id() >= 0, F.coalesce(*reasons))
-    return staged.select(*columns, *raw, reason.alias(_REASON)), True
+    return staged.select(*columns, reason.alias(_REASON)), True
 
 
 def _parse_keys(df: DataFrame, part: _Part, topics: Sequence[str]) -> tuple[DataFrame, Column, Column | None]:
@@ -257,17 +281,3 @@ def _stop_at_bad(df: DataFrame) -> DataFrame:
     place = F.format_string(text, "topic", "partition", "offset", _REASON)
     # The filter keeps every row: it is there so that no later step can leave the check out.
     return df.where(F.when(F.col(_REASON).isNotNull(), F.raise_error(place).cast("boolean")).otherwise(True))
-
-
-def _divert(df: DataFrame, letters: str, bootstrap: str, client: Mapping[str, str]) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return divert(
-        df,
-        F.col(_REASON),
-        topic=letters,
-        bootstrap=bootstrap,
-        key=F.col(f"{_RAW}key"),
-        value=F.col(f"{_RAW}value"),
-        options=client,
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -44,7 +45,7 @@ class Waits(threading.Event):
         return False
 
 
-def archive(bench: Bench, path: Path, *topics: str, table_format: str = "parquet") -> int:
+def archive(bench: Bench, path: Path, *topics: str, table_format: str = "") -> int:
     run = PipelineRun(
         archive_pipeline(Archive(topics=topics, path=str(path), format=table_format)),
         bootstrap=bench.bootstrap,
@@ -122,7 +123,9 @@ def test_the_same_on_tables_with_a_log_of_their_own(bench: Bench, tmp_path: Path
     fill(bench, topic, range(30))
     assert archive(bench, table, topic, table_format=table_format) == 30
     fill(bench, topic, range(30, 50))
-    assert archive(bench, table, topic, table_format=table_format) == 20, "the archive did not resume where it was"
+    assert archive(bench, table, topic) == 20, "the archive did not go on where it was, in the format it has"
+    with pytest.raises(PipelineError, match=f"archive is a table in the format {table_format}, not parquet; say"):
+        archive(bench, table, topic, table_format="parquet")
     assert list(table.glob(f"**/topic={topic}/date=2026-11-16/*.parquet")), "not partitioned by topic and date"
 
     files = live_files(bench, table, table_format)
@@ -134,6 +137,8 @@ def test_the_same_on_tables_with_a_log_of_their_own(bench: Bench, tmp_path: Path
     same = audit(bench.spark, topic, str(table), bootstrap=bench.bootstrap)
     assert (same.format, same.is_same) == (table_format, True)
     assert sum(partition.table.rows for partition in same.partitions) == 50
+    for partition in same.as_document()["partitions"]:
+        assert re.fullmatch("[0-9a-f]{16}", partition["log"]["checksum"])
 
     done = replay(bench.spark, Replay(path=str(table), topic=target), bootstrap=bench.bootstrap)
     assert (done.rows, done.complete) == (50, True)
@@ -152,6 +157,7 @@ def test_an_archive_may_get_more_topics_and_forgets_mistakes(bench: Bench, tmp_p
     fill(bench, second, range(7))
     with pytest.raises(PipelineError, match="topic no-such-topic does not exist"):
         archive(bench, table, "no-such-topic")
+    assert not table.exists(), "an archive that was refused left something behind"
     assert archive(bench, table, first) == 5
     with pytest.raises(PipelineError, match="topic no-such-topic does not exist"):
         archive(bench, table, first, "no-such-topic")
@@ -208,7 +214,15 @@ def test_a_replay_of_a_time_range_goes_on_where_it_was_interrupted(bench: Bench,
 def test_jobs_say_what_does_not_fit(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="does not exist; `tidelog archive TOPIC --to"):
         audit(bench.spark, bench.topic(), str(tmp_path / "nothing"), bootstrap=bench.bootstrap)
+    with pytest.raises(PipelineError, match="nothing does not exist; "):
+        read_table(bench.spark, str(tmp_path / "nothing"))
+    with pytest.raises(PipelineError, match="no_such_table does not exist: there is no such directory, and no such"):
+        read_table(bench.spark, "no_such_table", format="iceberg")
     bench.spark.range(3).write.parquet(str(tmp_path / "other"))
+    with pytest.raises(PipelineError, match="other is a table in the format parquet, not delta; say parquet"):
+        read_table(bench.spark, str(tmp_path / "other"), format="delta")
+    with pytest.raises(PipelineError, match="other is a table in the format parquet, not delta; say parquet"):
+        write_table(bench.spark.range(3), str(tmp_path / "other"), format="delta")
     with pytest.raises(PipelineError, match="other is no archive of a topic: it has no column partition, offset, key"):
         audit(bench.spark, bench.topic(), str(tmp_path / "other"), bootstrap=bench.bootstrap)
     with pytest.raises(PipelineError, match="is no archive of a topic: it has no column key, value"):

@@ -110,9 +110,10 @@ def test_a_schema_that_grows(bench: Bench, write_file: WriteFile, tmp_path: Path
 def test_a_stream_that_only_selects_is_written_by_the_tasks_that_read_it(
     bench: Bench, write_file: WriteFile, tmp_path: Path
 ) -> None:
-    """Rows, dropped rows and broken rules are counted on the way, once each."""
+    """Rows, dropped rows and broken rules are counted on the way, once each; what is dropped leaves as its record."""
     topic, target = bench.topic(partitions=3), bench.topic("target", partitions=2)
-    bench.put(topic, *({"id": number} for number in range(40)), b"{broken")
+    letters, late = f"{topic}.dead-letters", bench.topic("late", partitions=1)
+    bench.put(topic, *({"id": number, "unknown": [number]} for number in range(40)), b"{broken")
     text = f"""\
         restart: {{attempts: 5, delay: 10ms}}
         sources:
@@ -123,13 +124,21 @@ def test_a_stream_that_only_selects_is_written_by_the_tasks_that_read_it(
               - {{name: early, expect: value.id < 30, otherwise: warn}}
               - {{name: even, expect: value.id % 2 = 0, otherwise: drop}}
         steps:
-          flat: {{sql: SELECT value.id FROM numbers WHERE value.id > 3}}
+          flat:
+            sql: SELECT value.id FROM numbers WHERE value.id > 3
+            dead-letters: {late}
+            rules: [{{name: late, expect: id < 38, otherwise: drop}}]
         sinks: {{out: {{from: flat, topic: {target}, key: id}}}}
         """
     (status,) = bench.run(write_file(text))
     assert status.state == "done", bench.lines
-    assert sorted(value["id"] for value in bench.values(target, 2)) == list(range(4, 40, 2))
-    assert (status.rows_in, status.rows_out, status.rule_violations) == (41, 18, {"early": 10, "even": 20})
+    assert sorted(value["id"] for value in bench.values(target, 2)) == list(range(4, 38, 2))
+    assert (status.rows_in, status.rows_out) == (41, 17)
+    assert status.rule_violations == {"early": 10, "even": 20, "late": 1}
+    assert (status.bad_records, status.dead_letters) == (1, {letters: 21, late: 1})
+    sent = {record.value() for record in bench.records(letters)}
+    assert sent == {b"{broken", *(b'{"id": %d, "unknown": [%d]}' % (n, n) for n in range(1, 40, 2))}
+    assert [record.value() for record in bench.records(late)] == [b'{"id": 38, "unknown": [38]}']
     checkpoint = tmp_path / ".tidelog" / "checkpoints" / "pipeline" / "out"
     (layout,) = json.loads((checkpoint / "tidelog" / "topic-sink.json").read_text())["layouts"]
     assert layout["by_source"]

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.pipelines.broker import is_reachable
 from tidelog.pipelines.errors import PipelineError, Unreachable
 from tidelog.pipelines.registry import subject_schemas
 from tidelog.pipelines.run.explain import (
     RULE_MARK,
     explain_frame_error,
     explain_query_failure,
-    first_line,
-    is_reachable,
 )
+from tidelog.pipelines.spark_errors import first_line
 from tidelog.pipelines.spec.model import Pipeline
 from tidelog.pipelines.spec.read import read_pipeline
 

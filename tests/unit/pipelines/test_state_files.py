@@ -58,3 +58,24 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PipelineError, match="cannot be used"), StateFiles(str(tmp_path / "file" / "x")).hold():
         pass
+
+
+def test_a_first_run_that_was_refused_leaves_nothing(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    files = StateFiles(str(table / "_tidelog" / "archive"))
+    with files.hold():
+        assert files.is_running()
+    assert list(tmp_path.iterdir()) == []
+    with files.hold():
+        files.write_run({})
+    with files.hold():
+        pass
+    assert files.read_run() is not None, "what an earlier run left is part of a checkpoint"
+
+
+def test_what_others_put_there_meanwhile_stays(tmp_path: Path) -> None:
+    files = StateFiles(str(tmp_path / "table" / "checkpoint"))
+    with files.hold():
+        (tmp_path / "table" / "theirs").touch()
+    assert (tmp_path / "table" / "theirs").exists()
+    assert not files.directory.exists()

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.positions import check_start
 from tidelog.pipelines.run.state_files import StateFiles
 from tidelog.pipelines.spec.model import Pipeline, SqlStep, TableSink, TopicSource, Trigger
+from tidelog.pipelines.table_files import FORMATS, check_format, is_catalog_name, seen_format
 
-FORMATS = ("parquet", "delta", "iceberg")
 OWN_DIRECTORY = "_tidelog"
 """Beside the data of a table; readers leave out what begins with an underscore."""
 SOURCE, SINK = "records", "table"
@@ -27,7 +28,8 @@ class Archive:
 
     topics: Sequence[str]
     path: str
-    format: str = "parquet"
+    format: str = ""
+    """Empty: the one of the table that is there, else parquet."""
     checkpoint: str = ""
     """Empty: inside the table's directory."""
     interval_ms: int = 0
@@ -40,11 +42,13 @@ class Archive:
 
 def archive_pipeline(archive: Archive) -> Pipeline:
     """The pipeline that does it; PipelineError when the path holds another archive."""
-    if archive.format not in FORMATS:
+    if archive.format not in ("", *FORMATS):
         raise PipelineError(f"format {archive.format!r}: use {', '.join(FORMATS)}")
+    check_start(archive.start)
     checkpoint = archive.checkpoint or own_directory(archive.path, "archive")
     topics = tuple(dict.fromkeys(archive.topics))
-    _check_topics(StateFiles(checkpoint), topics, archive.path)
+    kept = StateFiles(checkpoint).read_fingerprint() or {}
+    _check_topics(kept, topics, archive.path)
     trigger = Trigger(kind="interval", interval_ms=archive.interval_ms)
     source = TopicSource(
         name=SOURCE,
@@ -70,7 +74,7 @@ def archive_pipeline(archive: Archive) -> Pipeline:
         input="dated",
         trigger=trigger if archive.interval_ms else Trigger(kind="available-now"),
         location=archive.path,
-        format=archive.format,
+        format=_choose_format(archive, kept),
         partition_by=("topic", "date"),
     )
     return Pipeline(
@@ -92,9 +96,22 @@ def own_directory(path: str, purpose: str) -> str:
     return f"{path.rstrip('/')}/{OWN_DIRECTORY}/{purpose}"
 
 
-def _check_topics(files: StateFiles, topics: tuple[str, ...], path: str) -> None:
+def _choose_format(archive: Archive, kept: Mapping[str, Any]) -> str:
+    """The one asked for, which must be that of the table if there is one; else that of the table, else parquet.
+
+    A first run over an empty topic makes no table: the checkpoint knows then what it was going to be.
+    """
+    target: str = kept.get("sinks", {}).get(SINK, {}).get("target", "")
+    found = seen_format(archive.path) or target.partition(" ")[0]
+    if found and archive.format:
+        check_format(archive.path, found, archive.format)
+    usual = "iceberg" if is_catalog_name(archive.path) else "parquet"
+    return archive.format or found or usual
+
+
+def _check_topics(kept: Mapping[str, Any], topics: tuple[str, ...], path: str) -> None:
     """An archive goes on with the topics it has, and may get more; one less would look like a loss to Spark."""
-    missing = [topic for topic in archived_topics(files.read_fingerprint() or {}) if topic not in topics]
+    missing = [topic for topic in archived_topics(kept) if topic not in topics]
     if missing:
         names = ", ".join(missing)
         raise PipelineError(f"{path} is an archive of {names} too; name it as well, or choose another path")

@@ -7,18 +7,19 @@ of the log are in the table only: retention took them from the log, which is wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines.errors import PipelineError
-from tidelog.pipelines.jobs.table_formats import table_format
+from tidelog.pipelines.broker import client_settings, partition_counts
+from tidelog.pipelines.table_files import check_columns, refuse_missing, table_format
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = ("partition", "offset", "key", "value", "headers", "timestamp")
 """What a table must have to be compared; where it has `topic` as well, only rows of the topic are."""
+CHECKSUM_OF_NOTHING = f"{0:016x}"
 DIFFERENCES_MAX = 20
 """So many records are listed per audit; the figures count all of them."""
 
@@ -32,7 +33,8 @@ class Side:
     """Distinct offsets: fewer than rows means duplicates."""
     first: int = -1
     last: int = -1
-    checksum: str = "0"
+    checksum: str = CHECKSUM_OF_NOTHING
+    """16 hexadecimal digits."""
 
     @property
     def duplicates(self) -> int:
@@ -102,10 +104,25 @@ class Audit:
         }
 
 
+def check_audit(topic: str, path: str, *, bootstrap: str, client: Mapping[str, str] | None = None) -> None:
+    """PipelineError for what can be told without Spark."""
+    check_columns(path, COLUMNS)
+    partition_counts(bootstrap, [topic], client)
+
+
 def audit(
-    spark: SparkSession, topic: str, path: str, *, bootstrap: str, client: Mapping[str, str] | None = None
+    spark: SparkSession,
+    topic: str,
+    path: str,
+    *,
+    bootstrap: str,
+    client: Mapping[str, str] | None = None,
+    progress: Callable[[str], None] = lambda _text: None,
 ) -> Audit:
-    """Compares the committed records of a topic, as they are now, with the rows of a table."""
+    """Compares the committed records of a topic, as they are now, with the rows of a table.
+
+    `progress` is told what is done next.
+    """
     from pyspark.sql import functions
 
     from tidelog.pipelines.table_sink import read_table
@@ -122,17 +139,19 @@ def audit(
     )
     found_format = table_format(spark, path)
     rows = read_table(spark, path, format=found_format)
-    missing = [name for name in COLUMNS if name not in rows.columns]
-    if missing:
-        raise PipelineError(f"{path} is no archive of a topic: it has no column {', '.join(missing)}")
+    refuse_missing(path, COLUMNS, rows.columns)
     if "topic" in rows.columns:
         rows = rows.where(functions.col("topic") == topic)
     log = _hashed(records)
     table = _hashed(rows)
+    progress("reading the table")
     starts = log_starts(bootstrap, topic, client or {})
     bounds = _bounds(table)
+    progress("comparing the log with the table")
     partitions = _compare(log, table, starts, bounds)
     differing = [partition.partition for partition in partitions if not partition.is_same]
+    if differing:
+        progress("looking for the records that differ")
     differences = _list_differences(log, table, differing, starts, bounds) if differing else []
     return Audit(topic=topic, path=path, format=found_format, partitions=partitions, differences=differences)
 
@@ -175,7 +194,7 @@ def _compare(
         )
         sides.append(
             {
-                row[0]: Side(rows=row[1], offsets=row[2], first=row[3], last=row[4], checksum=row[5])
+                row[0]: Side(rows=row[1], offsets=row[2], first=row[3], last=row[4], checksum=_hex(row[5]))
                 for row in figures.collect()
             }
         )
@@ -191,6 +210,11 @@ def _compare(
         )
         for number in sorted({*starts, *bounds})
     ]
+
+
+def _hex(total: str) -> str:
+    """A sum of 64-bit numbers, as text, modulo 2^64."""
+    return f"{int(total) % 2**64:016x}"
 
 
 def _from(starts: Mapping[int, int]) -> Any:
@@ -249,8 +273,6 @@ def log_starts(bootstrap: str, topic: str, client: Mapping[str, str]) -> dict[in
     """The first offset of every partition of a topic."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient, OffsetSpec
-
-    from tidelog.pipelines.broker import client_settings, partition_counts
 
     count = partition_counts(bootstrap, [topic], client)[topic]
     admin = AdminClient(client_settings(bootstrap, client))

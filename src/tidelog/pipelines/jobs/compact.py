@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from tidelog.pipelines.checkpoint import Files, files_in
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.jobs.archive import OWN_DIRECTORY
-from tidelog.pipelines.jobs.table_formats import table_format
 from tidelog.pipelines.parquet_commit import files_in_doubt
+from tidelog.pipelines.table_files import local_format, table_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,11 +38,22 @@ class Compacted:
     files_added: int
 
 
+def check_compact(path: str, master: str) -> None:
+    """PipelineError for what can be told without Spark."""
+    found = local_format(path)
+    if found not in (None, "delta") and master.startswith("sc://"):
+        raise _needs_jvm(str(found))
+
+
+def _needs_jvm(name: str) -> PipelineError:
+    return PipelineError(f"compact works on {name} files through Spark's JVM: use another master than sc://")
+
+
 def compact(spark: SparkSession, path: str, *, target_bytes: int = TARGET_BYTES) -> Compacted:
     """Rewrites files that are smaller than the target, where there are several of them."""
     found = table_format(spark, path)
     if found != "delta" and not hasattr(spark, "_jsc"):
-        raise PipelineError(f"compact works on {found} files through Spark's JVM: use another master than sc://")
+        raise _needs_jvm(found)
     match found:
         case "delta":
             removed, added = _compact_delta(spark, path, target_bytes)

@@ -15,15 +15,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines.checkpoint import Files, files_in
+from tidelog.pipelines.broker import partition_counts
+from tidelog.pipelines.checkpoint import Files, LocalFiles, files_in
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.jobs.archive import own_directory
-from tidelog.pipelines.jobs.table_formats import table_format
+from tidelog.pipelines.table_files import (
+    check_columns,
+    check_writable,
+    local_path,
+    local_topics,
+    refuse_missing,
+    table_format,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
+ADVICE = "; a pipeline file can write any table to a topic"
 STATE = "replay.json"
 SLICE_SECONDS = 2.0
 """A limited replay writes so much at once; within a slice it is as fast as it can be."""
@@ -69,6 +78,26 @@ class Replayed:
     complete: bool
 
 
+def check_replay(request: Replay, *, bootstrap: str) -> None:
+    """PipelineError for what can be told without Spark."""
+    if request.from_ms is not None and request.until_ms is not None and request.from_ms >= request.until_ms:
+        raise PipelineError("no record is in that range of time: it ends before it begins")
+    check_columns(request.path, COLUMNS, ADVICE)
+    known = local_topics(request.path)
+    absent = [topic for topic in request.source_topics if known and topic not in known]
+    if absent:
+        raise PipelineError(f"{request.path} has no records of topic {', '.join(absent)}; it has {', '.join(known)}")
+    partition_counts(bootstrap, [request.topic], request.client)
+    place = local_path(_home(request))
+    if place is not None:
+        check_writable(place)
+        _refuse_other(LocalFiles(str(place)).read_json(STATE), request)
+
+
+def _home(request: Replay) -> str:
+    return request.checkpoint or own_directory(request.path, f"replay/{request.topic}")
+
+
 def replay(
     spark: SparkSession,
     request: Replay,
@@ -80,7 +109,7 @@ def replay(
     """Writes the rows; `progress` is told rows done and rows in all after every slice."""
     ended = stop or threading.Event()
     frame = _select(spark, request)
-    home = request.checkpoint or own_directory(request.path, f"replay/{request.topic}")
+    home = _home(request)
     files = files_in(spark, home)
     state, resumed = _pin(files, frame, request)
     bounds: Bounds = state["bounds"]
@@ -116,12 +145,7 @@ def _select(spark: SparkSession, request: Replay) -> DataFrame:
     from tidelog.pipelines.table_sink import read_table
 
     frame = read_table(spark, request.path, format=table_format(spark, request.path))
-    missing = [name for name in COLUMNS if name not in frame.columns]
-    if missing:
-        raise PipelineError(
-            f"{request.path} is no archive of a topic: it has no column {', '.join(missing)}; "
-            "a pipeline file can write any table to a topic"
-        )
+    refuse_missing(request.path, COLUMNS, frame.columns, ADVICE)
     frame = frame.select(*COLUMNS)
     if request.source_topics:
         frame = frame.where(functions.col("topic").isin(*request.source_topics))
@@ -132,15 +156,19 @@ def _select(spark: SparkSession, request: Replay) -> DataFrame:
     return frame
 
 
+def _refuse_other(kept: Mapping[str, Any] | None, request: Replay) -> None:
+    if kept is not None and not kept["complete"] and kept["identity"] != request.identity():
+        raise PipelineError(
+            f"a replay of {kept['identity']['path']} to {kept['identity']['topic']} with other arguments was "
+            "interrupted; repeat it as it was, or give this one a --checkpoint of its own"
+        )
+
+
 def _pin(files: Files, frame: DataFrame, request: Replay) -> tuple[dict[str, Any], bool]:
     """What this run does: the rest of an interrupted one, or all that is in the table now."""
     kept = files.read_json(STATE)
+    _refuse_other(kept, request)
     if kept is not None and not kept["complete"]:
-        if kept["identity"] != request.identity():
-            raise PipelineError(
-                f"a replay of {kept['identity']['path']} to {kept['identity']['topic']} with other arguments was "
-                "interrupted; repeat it as it was, or give this one a --checkpoint of its own"
-            )
         return kept, True
     figures = frame.groupBy("topic", "partition").agg({"offset": "min", "*": "count"}).collect()
     lasts = {(row[0], row[1]): row[2] for row in frame.groupBy("topic", "partition").agg({"offset": "max"}).collect()}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import socket
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from tidelog.pipelines.broker import is_reachable
 from tidelog.pipelines.errors import PipelineError, Unreachable
 from tidelog.pipelines.run.restarts import Failure
+from tidelog.pipelines.spark_errors import ask, explain_analysis, first_line
 from tidelog.pipelines.spec.graph import upstream
 from tidelog.pipelines.spec.model import FilesSource, Pipeline, Relation, Sink, SqlStep, TopicSink, TopicSource
 
@@ -48,7 +48,7 @@ def _is_about_schema(error: Exception) -> bool:
 
 def _line_in_sql(sql: str, error: Exception) -> int:
     """Which line of a statement an error is about, counted from 0."""
-    contexts = _call(error, "getQueryContext") or []
+    contexts = ask(error, "getQueryContext") or []
     for context in contexts:
         try:
             return sql.count("\n", 0, max(int(context.startIndex()), 0))
@@ -56,50 +56,6 @@ def _line_in_sql(sql: str, error: Exception) -> int:
             break
     found = _POSITION.search(str(error))
     return int(found[1] or found[3]) - 1 if found else 0
-
-
-def explain_analysis(error: Exception) -> str:
-    """One line for an error of Spark's analysis, in words that need no knowledge of Spark."""
-    condition = str(_call(error, "getCondition") or _call(error, "getErrorClass") or "")
-    parameters = _call(error, "getMessageParameters") or {}
-    name = str(parameters.get("objectName", "")).replace("`", "")
-    if condition.startswith("UNRESOLVED_COLUMN"):
-        proposal = str(parameters.get("proposal", "")).replace("`", "")
-        return f"unknown column {name}{f'; there is {proposal}' if proposal else ''}"
-    if condition.startswith("FIELD_NOT_FOUND"):
-        field, fields = parameters.get("fieldName", ""), parameters.get("fields", "")
-        return f"unknown field {field}; there is {fields}".replace("`", "")
-    if condition == "PARSE_SYNTAX_ERROR":
-        return f"SQL syntax error at {parameters.get('error', '')}"
-    if condition.startswith("UNRESOLVED_ROUTINE"):
-        return f"unknown function {parameters.get('routineName', '')}".replace("`", "")
-    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
-        return f"unknown table {parameters.get('relationName', '')}".replace("`", "")
-    if condition == "PATH_NOT_FOUND":
-        return f"{parameters.get('path', '')} does not exist"
-    return first_line(error)
-
-
-def first_line(error: BaseException | str) -> str:
-    """The first line that says something, without Spark's decoration."""
-    text = error if isinstance(error, str) else str(error)
-    for line in text.splitlines():
-        cleaned = re.sub(r"^(?:[\w.$]+(?:Exception|Error): )+", "", line.strip())
-        cleaned = re.sub(r"(^|: )\[[A-Z_]+(?:\.[A-Z_]+)*\] ", r"\1", cleaned)
-        cleaned = re.sub(r"\s*SQLSTATE: \w+.*$", "", cleaned)
-        if cleaned:
-            return cleaned[:_LINE_CHARACTERS_MAX].rstrip(";. ")
-    return "no details" if isinstance(error, str) else type(error).__name__
-
-
-def _call(error: Any, name: str) -> Any:
-    method: Callable[[], Any] | None = getattr(error, name, None)
-    if method is None:
-        return None
-    try:
-        return method()
-    except Exception:
-        return None
 
 
 # -- while queries run -----------------------------------------------------------------------------------------------
@@ -242,15 +198,3 @@ def _root_cause(text: str) -> str:
         return first_line(causes[-1].removeprefix("Caused by: "))
     ends = [line for line in text.splitlines() if re.match(r"^[\w.]*(?:Error|Exception)\b: ", line.strip())]
     return first_line(ends[-1]) if ends else first_line(text)
-
-
-def is_reachable(bootstrap: str, timeout_seconds: float = 2.0) -> bool:
-    """Whether one of the brokers accepts a connection."""
-    for address in bootstrap.split(","):
-        host, _, port = address.strip().rpartition("://")[2].rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_seconds).close()
-            return True
-        except (OSError, ValueError):
-            continue
-    return False

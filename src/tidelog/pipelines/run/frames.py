@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.original_records import RECORD
 from tidelog.pipelines.run.explain import RULE_MARK, explain_frame_error
 from tidelog.pipelines.run.progress import ROWS_OUT, RULES
 from tidelog.pipelines.run.sink_columns import check_columns
@@ -66,21 +67,21 @@ class FrameBuilder:
         for part in upstream(self._pipeline, name):
             relation = self._pipeline.relation(part)
             sends = sender is not None and self._senders.get(part) == sender.name
+            # Spark counts per batch, and a continuous query has none.
+            counts = self._pipeline.is_streaming(part) and (sender is None or sender.trigger.kind != "continuous")
             try:
-                frame = self._frame(relation, frames, sends=sends)
+                frame = self._frame(relation, frames, sends=sends, counts=counts)
             except Exception as error:
                 raise explain_frame_error(self._pipeline, relation, error) from error
-            # Spark counts per batch, and a continuous query has none.
-            counts = frame.isStreaming and (sender is None or sender.trigger.kind != "continuous")
-            frames[part] = self._guard(frame, relation, sends=sends, counts=counts)
+            frames[part] = self._guard(frame, relation, sends=sends, counts=counts).drop(RECORD)
         return frames
 
     # -- relations -----------------------------------------------------------------------------------------------
 
-    def _frame(self, relation: Relation, frames: dict[str, DataFrame], *, sends: bool) -> DataFrame:
+    def _frame(self, relation: Relation, frames: dict[str, DataFrame], *, sends: bool, counts: bool) -> DataFrame:
         match relation:
             case TopicSource():
-                return self._read_topic(relation, sends=sends)
+                return self._read_topic(relation, sends=sends, counts=counts)
             case TableSource():
                 from tidelog.pipelines.table_sink import read_table
 
@@ -111,7 +112,7 @@ class FrameBuilder:
             case _:
                 raise AssertionError(f"a relation nobody knows: {relation}")
 
-    def _read_topic(self, source: TopicSource, *, sends: bool) -> DataFrame:
+    def _read_topic(self, source: TopicSource, *, sends: bool, counts: bool) -> DataFrame:
         from tidelog.pipelines.topic_source import read_topic
 
         on_bad = "fail" if source.on_invalid == "stop" else "dead-letter" if sends else "skip"
@@ -133,6 +134,8 @@ class FrameBuilder:
             fail_on_data_loss=source.on_data_loss == "stop",
             max_offsets_per_trigger=source.records_per_batch_max or None,
             options={**self._client, **source.options},
+            keep_record=sends and any(rule.otherwise == "drop" for rule in source.rules),
+            observe=source.name if counts else None,
         )
 
     def _call(self, step: PythonStep, inputs: Sequence[DataFrame]) -> DataFrame:
@@ -191,7 +194,8 @@ class FrameBuilder:
         if rule.otherwise == "warn":
             return frame
         if rule.otherwise == "fail":
-            row = functions.to_json(functions.struct(*[functions.col(f"`{name}`") for name in frame.columns]))
+            names = [name for name in frame.columns if name != RECORD]
+            row = functions.to_json(functions.struct(*[functions.col(f"`{name}`") for name in names]))
             message = functions.concat(functions.lit(f"{RULE_MARK}{relation.name}|{rule.name}|"), row)
             return frame.filter(
                 functions.when(met, functions.lit(True)).otherwise(functions.raise_error(message).cast("boolean"))
@@ -201,8 +205,14 @@ class FrameBuilder:
         from tidelog.pipelines.dead_letters import divert
 
         reason = functions.when(~met, functions.lit(f"rule {rule.name} of {relation.name}: {rule.expect}"))
-        options = dict(self._pipeline.client)
-        return divert(frame, reason, topic=relation.dead_letters, bootstrap=self._bootstrap, options=options)
+        return divert(
+            frame,
+            reason,
+            topic=relation.dead_letters,
+            bootstrap=self._bootstrap,
+            options=dict(self._pipeline.client),
+            observe=f"{relation.name}_{rule.name}" if counts else None,
+        )
 
 
 def _silence_stacks() -> None:

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from tidelog.pipelines.errors import PipelineError
+from tidelog.pipelines.errors import MissingRequirement, PipelineError
 from tidelog.pipelines.run.progress import QueryStatus
 
 _COUNTERS = {
     "rows_in": "Rows read from the sources",
     "rows_out": "Rows handed to the sink",
     "batches": "Batches completed",
+    "bad_records": "Records that could not be parsed",
     "rows_too_late": "Rows left out because they came after the watermark",
     "restarts": "Times a failed query was started again",
 }
 _GAUGES = {
-    "rows_per_second": "Rows per second in the last batch",
+    "rows_per_second": "Rows per second in the last batch; of all batches when the query is over",
     "lag_offsets": "Records in the source topics that were not read yet",
     "state_rows": "Rows in the state store",
     "state_bytes": "Memory of the state store",
@@ -38,13 +39,16 @@ class PipelineCollector:
         for field, text in _COUNTERS.items():
             counter = CounterMetricFamily(f"tidelog_pipeline_{field}", text, labels=labels)
             for status in self._statuses:
-                counter.add_metric([self._pipeline, status.name], getattr(status, field))
+                value = status.as_document()[field]
+                if value is not None:
+                    counter.add_metric([self._pipeline, status.name], value)
             yield counter
         for field, text in _GAUGES.items():
             gauge = GaugeMetricFamily(f"tidelog_pipeline_{field}", text, labels=labels)
             for status in self._statuses:
-                if getattr(status, field) is not None:
-                    gauge.add_metric([self._pipeline, status.name], getattr(status, field))
+                value = status.as_document()[field]
+                if value is not None:
+                    gauge.add_metric([self._pipeline, status.name], value)
             yield gauge
         yield self._gauge("up", "1 while the query runs", lambda status: float(status.state == "running"))
         yield self._gauge(
@@ -63,6 +67,13 @@ class PipelineCollector:
             for rule, count in status.rule_violations.items():
                 violations.add_metric([self._pipeline, status.name, rule], count)
         yield violations
+        letters = CounterMetricFamily(
+            "tidelog_pipeline_dead_letters", "Records sent to a topic of dead letters", labels=[*labels, "topic"]
+        )
+        for status in self._statuses:
+            for topic, count in status.dead_letters.items():
+                letters.add_metric([self._pipeline, status.name, topic], count)
+        yield letters
 
     def _gauge(self, name: str, text: str, value_of: Any) -> Any:
         from prometheus_client.core import GaugeMetricFamily
@@ -83,7 +94,10 @@ class MetricsServer:
     """Serves the metrics over HTTP; `port` is the real one when 0 was asked for."""
 
     def __init__(self, listen: str, pipeline: str, statuses: Sequence[QueryStatus]) -> None:
-        from prometheus_client import CollectorRegistry, start_http_server
+        try:
+            from prometheus_client import CollectorRegistry, start_http_server
+        except ImportError:
+            raise MissingRequirement("prometheus_client is not installed: pip install 'tidelog[spark]'") from None
 
         host, _, port = listen.rpartition(":")
         if not port.isdigit() or int(port) > 65535:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tidelog.pipelines.batch_errors import searchable
 from tidelog.pipelines.checkpoint import files_in
+from tidelog.pipelines.run.progress import ROWS_OUT
 from tidelog.pipelines.spec.model import (
     ConsoleSink,
     FilesSink,
@@ -80,13 +83,16 @@ class BatchRun:
     def __init__(self, work: Callable[[], int | None], name: str) -> None:
         self._error: BaseException | None = None
         self._rows: int | None = None
+        self._seconds = 0.0
         self._done = False
         self._thread = threading.Thread(target=self._run, args=(work,), name=f"batch {name}", daemon=True)
         self._thread.start()
 
     def _run(self, work: Callable[[], int | None]) -> None:
+        began = time.monotonic()
         try:
             self._rows = work()
+            self._seconds = time.monotonic() - began
             self._done = True
         except BaseException as error:
             self._error = error
@@ -100,8 +106,13 @@ class BatchRun:
     def reports(self, after_batch: int) -> Iterable[dict[str, Any]]:
         if not self._done or after_batch >= 0:
             return []
-        rows = self._rows or 0
-        return [{"batchId": 0, "numInputRows": rows, "durationMs": {"addBatch": 0}}]
+        took_ms = max(1, round(self._seconds * 1000))
+        report: dict[str, Any] = {"batchId": 0, "numInputRows": self._rows, "durationMs": {"triggerExecution": took_ms}}
+        report["durationMs"]["addBatch"] = took_ms
+        if self._rows is not None:
+            report["observedMetrics"] = {ROWS_OUT: {ROWS_OUT: self._rows}}
+            report["processedRowsPerSecond"] = self._rows * 1000 / took_ms
+        return [report]
 
     def stop(self) -> None:
         self._thread.join(timeout=0.1)
@@ -146,7 +157,7 @@ def _start_streaming(
     def show(batch: DataFrame, batch_id: int) -> None:
         _show(batch, console, batch_id, show_rows)
 
-    return writer.foreachBatch(show).start()
+    return writer.foreachBatch(searchable(show)).start()
 
 
 def _write_batch(

@@ -1,23 +1,23 @@
 """One run of a pipeline, from the checks before anything is touched to the end of the last query.
 
-In this order, so that every mistake is found before the first record moves: nobody else runs it, its checkpoint can
-follow, the broker and the topics are there, all frames can be built; only then queries are started.
+In this order, so that every mistake is found before the first record moves: what it needs is there (run/preflight.py),
+no other process runs it, its checkpoint can follow, all frames can be built; only then queries are started.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines.broker import ensure_topic, partition_counts
+from tidelog.pipelines.broker import ensure_topic, is_reachable
 from tidelog.pipelines.checkpoint import Positions, files_in
 from tidelog.pipelines.errors import PipelineError, Unreachable
-from tidelog.pipelines.run.explain import explain_query_failure, is_reachable, place_of
+from tidelog.pipelines.run.explain import explain_query_failure
 from tidelog.pipelines.run.frames import FrameBuilder
 from tidelog.pipelines.run.lag import LagWatcher
+from tidelog.pipelines.run.preflight import check_surroundings, named
 from tidelog.pipelines.run.progress import QueryStatus
 from tidelog.pipelines.run.queries import Running, ShowRows, packages_needed, start_query, tables_needed
 from tidelog.pipelines.run.restarts import Failure
@@ -67,9 +67,10 @@ class PipelineRun:
 
     def run(self, tick: Callable[[], None] = lambda: None) -> bool:
         """True when every query ended well. PipelineError before anything is touched, when something is wrong."""
+        check_surroundings(self._pipeline, self._bootstrap, self._master)
         with self._files.hold():
             self._check_checkpoint()
-            self.check_topics()
+            self._make_topics()
             spark = self._spark or open_session(self._pipeline, self._master)
             senders = self._choose_senders(spark)
             builder = FrameBuilder(spark, self._pipeline, self._bootstrap, senders)
@@ -110,40 +111,18 @@ class PipelineRun:
             self._report(note)
         return senders
 
-    def check_topics(self) -> None:
-        """Topics of sources must be there; those of sinks are made where the file says with how many partitions, those
-        for dead letters where a rule drops rows (`read_topic` makes those for records that do not parse)."""
-        for source in self._pipeline.sources.values():
-            if isinstance(source, TopicSource):
-                with self._named(source.line, f"source {source.name}"):
-                    self._require(source.topics)
+    def _make_topics(self) -> None:
+        """Those of sinks where the file says with how many partitions, those for dead letters where a rule drops rows
+        (`read_topic` makes those for records that do not parse)."""
         for sink in self._pipeline.sinks.values():
-            if isinstance(sink, TopicSink):
-                with self._named(sink.line, f"sink {sink.name}"):
-                    if sink.partitions and is_reachable(self._bootstrap):
-                        ensure_topic(self._bootstrap, sink.topic, sink.partitions, self._pipeline.client)
-                    self._require([sink.topic])
+            if isinstance(sink, TopicSink) and sink.partitions:
+                with named(self._pipeline, sink.line, f"sink {sink.name}"):
+                    ensure_topic(self._bootstrap, sink.topic, sink.partitions, self._pipeline.client)
         for relation in [*self._pipeline.sources.values(), *self._pipeline.steps.values()]:
             drops = [rule for rule in relation.rules if rule.otherwise == "drop"]
             if drops:
-                with self._named(drops[0].line, f"rule {drops[0].name}"):
-                    self._require([])
+                with named(self._pipeline, drops[0].line, f"rule {drops[0].name}"):
                     ensure_topic(self._bootstrap, relation.dead_letters, 1, self._pipeline.client)
-
-    def _require(self, topics: Sequence[str]) -> None:
-        # A plain connection first: clients try for a long time before they say that nobody is there.
-        if not is_reachable(self._bootstrap):
-            advice = "start one with `tidelog serve`, or name another with --bootstrap"
-            raise PipelineError(f"no broker answers at {self._bootstrap}; {advice}")
-        partition_counts(self._bootstrap, list(topics), self._pipeline.client)
-
-    @contextlib.contextmanager
-    def _named(self, line: int, what: str) -> Iterator[None]:
-        """Puts the place in the file before what went wrong."""
-        try:
-            yield
-        except PipelineError as error:
-            raise PipelineError(f"{place_of(self._pipeline, line)}: {what}: {error}") from None
 
     # -- while it runs ---------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.pipelines.errors import PipelineError
-from tidelog.pipelines.run.explain import explain_analysis, place_of
+from tidelog.pipelines.run.explain import place_of
+from tidelog.pipelines.spark_errors import explain_analysis
 from tidelog.pipelines.spec.model import FilesSink, Pipeline, Sink, TableSink, TopicSink
 
 if TYPE_CHECKING:

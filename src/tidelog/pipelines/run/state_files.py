@@ -40,22 +40,55 @@ class StateFiles:
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """Makes this process the one that runs; PipelineError when another does."""
+        made = self._make_directory()
+        with self._locked():
+            self._stop.unlink(missing_ok=True)
+            try:
+                yield
+            finally:
+                self._leave_nothing(made)
+
+    def _make_directory(self) -> list[Path]:
+        """The directories that were made for it, the innermost first."""
+        above = [self.directory, *self.directory.parents]
+        made = [place for place in above if not place.exists()]
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            lock = self._lock.open("a")
         except OSError as error:
-            raise PipelineError(f"the checkpoint {self.directory} cannot be used: {error.strerror}") from None
-        with lock:
+            raise self._unusable(error) from None
+        return made
+
+    def _unusable(self, error: OSError) -> PipelineError:
+        return PipelineError(f"the checkpoint {self.directory} cannot be used: {error.strerror}")
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        while True:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                pid = (self.read_run() or {}).get("pid", "unknown")
-                raise PipelineError(
-                    f"the pipeline with checkpoint {self.checkpoint} is running already (process {pid}); "
-                    "end it with `tidelog pipeline stop`, or give this one another checkpoint"
-                ) from None
-            self._stop.unlink(missing_ok=True)
-            yield
+                lock = self._lock.open("a")
+            except OSError as error:
+                raise self._unusable(error) from None
+            with lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    pid = (self.read_run() or {}).get("pid", "unknown")
+                    raise PipelineError(
+                        f"the pipeline with checkpoint {self.checkpoint} is running already (process {pid}); "
+                        "end it with `tidelog pipeline stop`, or give this one another checkpoint"
+                    ) from None
+                # A run that left nothing has removed its lock file: one that is gone locks out no other process.
+                if self._lock.exists() and os.path.samestat(os.fstat(lock.fileno()), self._lock.stat()):
+                    yield
+                    return
+
+    def _leave_nothing(self, made: list[Path]) -> None:
+        """A first run that was refused before it wrote anything removes what was made for it."""
+        if self.directory in made and os.listdir(self.directory) == [self._lock.name]:
+            self._lock.unlink()
+            with contextlib.suppress(OSError):
+                for place in made:
+                    place.rmdir()
 
     def is_running(self) -> bool:
         try:
@@ -108,7 +141,7 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         raise PipelineError(f"{path} cannot be read ({error}); it is part of a checkpoint, restore it") from None

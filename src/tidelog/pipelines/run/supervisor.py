@@ -126,10 +126,17 @@ class Supervisor:
         except (ConnectionError, EOFError) as error:
             raise PipelineError(f"Spark went away ({error}); nothing is lost, run the pipeline again") from None
         finally:
-            for watched in self._watched.values():
-                watched.stop()
+            self._stop_all()
             tick()
         return not any(watched.status.state == "failed" for watched in self._watched.values())
+
+    def _stop_all(self) -> None:
+        """At the same time: each may be in the middle of a batch that takes a while to end."""
+        stopping = [threading.Thread(target=watched.stop, daemon=True) for watched in self._watched.values()]
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join()
 
 
 def _now_ms() -> int:

@@ -106,6 +106,7 @@ class SqlStep(Relation):
 class PythonStep(Relation):
     function: str
     """`module:function`; it gets the inputs as DataFrames, in order, and returns one."""
+    function_line: int
     inputs: tuple[str, ...]
 
 

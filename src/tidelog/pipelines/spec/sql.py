@@ -7,7 +7,7 @@ it when the pipeline is planned.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _TOKEN = re.compile(
@@ -106,14 +106,15 @@ class Reference(NamedTuple):
 
 
 def tokenize(sql: str) -> list[Token]:
-    tokens = []
+    return [token for token in split(sql) if token.kind != "blank"]
+
+
+def split(sql: str) -> Iterator[Token]:
+    """All of the statement: the tokens, and what is between them as tokens of the kind `blank`."""
     line = 0
     for found in _TOKEN.finditer(sql):
-        kind, text = found.lastgroup or "sign", found[0]
-        if kind != "blank":
-            tokens.append(Token(kind, text, line))
-        line += text.count("\n")
-    return tokens
+        yield Token(found.lastgroup or "sign", found[0], line)
+        line += found[0].count("\n")
 
 
 def normalize(sql: str) -> str:

@@ -36,7 +36,7 @@ def read_step(section: Section, name: str, line: int, dead_letters: str) -> Step
         function = section.word("python")
         if not _FUNCTION.fullmatch(function):
             section.complain("python", f"python of {section.name} must be module:function, not {function or 'nothing'}")
-        return PythonStep(**relation, function=function, inputs=inputs)
+        return PythonStep(**relation, function=function, function_line=section.line_of("python"), inputs=inputs)
     if kind == "deduplicate":
         columns = tuple(text.value for text in section.words("deduplicate"))
         if not columns:

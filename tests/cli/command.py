@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 import sys
+import tempfile
 from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
@@ -39,8 +40,11 @@ class Command:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self.environment = {**os.environ, "TIDELOG_BOOTSTRAP": bootstrap}
-        self.environment.pop("TIDELOG_DEBUG", None)
+        # Nothing is there: the profiles of the one who runs the tests are not theirs.
+        config = f"{tempfile.gettempdir()}/no-configuration"
+        self.environment = {**os.environ, "TIDELOG_BOOTSTRAP": bootstrap, "XDG_CONFIG_HOME": config}
+        for name in ("TIDELOG_DEBUG", "TIDELOG_PROFILE"):
+            self.environment.pop(name, None)
 
     def __call__(self, *arguments: str, stdin: bytes = b"", fails: bool = False) -> Done:
         done = subprocess.run(

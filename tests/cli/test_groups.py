@@ -16,7 +16,7 @@ def group(
     topic, name = new_topic(2), new_name()
     for partition in range(2):
         topics.fill(topic, partition, [b"%d" % number for number in range(10)])
-    tidelog("groups", "reset-offsets", name, "--topic", topic, "--to-latest", "--execute")
+    tidelog("groups", "reset-offsets", name, "--topic", topic, "--to-latest", "--execute", "--yes")
     return topic, name
 
 
@@ -46,7 +46,7 @@ def test_lag(tidelog: Command, group: tuple[str, str]) -> None:
 def test_offsets_of_a_topic_that_is_gone(tidelog: Command, topics: Topics, new_name: Callable[[], str]) -> None:
     topic, name = new_name(), new_name()
     topics.create(topic)
-    tidelog("groups", "reset-offsets", name, "--topic", topic, "--to-latest", "--execute")
+    tidelog("groups", "reset-offsets", name, "--topic", topic, "--to-latest", "--execute", "--yes")
     topics.delete([topic])
     # Kafka removes the offsets with the topic in its own time: whatever is left must not be in the way.
     listed = tidelog("groups", "describe", "--all", "--json").json
@@ -67,7 +67,7 @@ def test_members_of_a_running_group(tidelog: Command, group: tuple[str, str]) ->
         assert (described["state"], described["members"]) == ("stable", 1)
         busy = tidelog("groups", "reset-offsets", name, "--all-topics", "--to-earliest", "--execute", fails=True)
         assert "has 1 members; stop them first" in busy.err
-        assert "cannot delete group" in tidelog("groups", "delete", name, fails=True).err
+        assert "cannot delete group" in tidelog("groups", "delete", name, "--yes", fails=True).err
     finally:
         process.terminate()
         process.communicate(timeout=30)
@@ -93,14 +93,14 @@ def test_offsets_move_only_when_told_to(
     dry = tidelog("groups", "reset-offsets", name, "--all-topics", *arguments)
     assert "nothing was changed" in dry.err
     assert partitions(tidelog, name) == [(0, 10, 0), (1, 10, 0)]
-    done = tidelog("groups", "reset-offsets", name, "--all-topics", *arguments, "--execute", "--json").json
+    done = tidelog("groups", "reset-offsets", name, "--all-topics", *arguments, "--execute", "--yes", "--json").json
     assert [row["new"] for row in done["partitions"]] == expected
     assert partitions(tidelog, name) == [(number, new, 10 - new) for number, new in enumerate(expected)]
 
 
 def test_some_partitions_of_a_topic(tidelog: Command, group: tuple[str, str]) -> None:
     topic, name = group
-    tidelog("groups", "reset-offsets", name, "--topic", f"{topic}:1", "--to-offset", "4", "--execute")
+    tidelog("groups", "reset-offsets", name, "--topic", f"{topic}:1", "--to-offset", "4", "--execute", "--yes")
     assert partitions(tidelog, name) == [(0, 10, 0), (1, 4, 6)]
     again = tidelog("consume", topic, "--group", name, "-q", "--format", r"%p:%o\n").out.splitlines()
     assert again == [f"1:{offset}" for offset in range(4, 10)]
@@ -110,15 +110,15 @@ def test_a_group_can_be_prepared_before_it_exists(
     tidelog: Command, group: tuple[str, str], new_name: Callable[[], str]
 ) -> None:
     topic, name = group[0], new_name()
-    tidelog("groups", "reset-offsets", name, "--topic", topic, "--to-offset", "8", "--execute")
+    tidelog("groups", "reset-offsets", name, "--topic", topic, "--to-offset", "8", "--execute", "--yes")
     assert partitions(tidelog, name) == [(0, 8, 2), (1, 8, 2)]
 
 
 def test_delete(tidelog: Command, group: tuple[str, str]) -> None:
     _, name = group
-    assert tidelog("groups", "delete", name).out == f"deleted group {name}\n"
+    assert tidelog("groups", "delete", name, "--yes").out == f"deleted group {name}\n"
     assert name not in [row["group"] for row in tidelog("groups", "list", "--json").json]
-    assert "cannot delete group" in tidelog("groups", "delete", name, fails=True).err
+    assert f"there is no group {name}" in tidelog("groups", "delete", name, "--yes", fails=True).err
 
 
 def test_groups_that_are_not_there(tidelog: Command, new_name: Callable[[], str]) -> None:

@@ -166,7 +166,7 @@ def test_what_cannot_be_written_is_one_line(tidelog: Command, new_topic: Callabl
     topic = new_topic(1, max_message_bytes="1000")
     too_large = tidelog("produce", topic, "--value", "x" * 5000, fails=True)
     assert "1 of 1 records not written" in too_large.err
-    assert "MSG_SIZE_TOO_LARGE" in too_large.err
+    assert "MESSAGE_TOO_LARGE" in too_large.err
     assert "has no partition 9" in tidelog("produce", topic, "-v", "x", "-p", "9", fails=True).err
     assert "cannot read" in tidelog("produce", topic, "-f", str(tmp_path / "none"), fails=True).err
     assert tidelog("produce", topic, "-v", "a", "-f", "b", fails=True).code == 2

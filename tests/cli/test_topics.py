@@ -80,17 +80,33 @@ def test_alter(tidelog: Command, new_topic: Callable[..., str]) -> None:
     assert tidelog("topics", "alter", name, fails=True).code == 2
 
 
+def test_alter_says_what_was_and_what_is_now(tidelog: Command, new_topic: Callable[..., str]) -> None:
+    name = new_topic(1, retention_ms="1000")
+    given = ("-p", "2", "-c", "segment.bytes=1048576", "--delete-config", "retention.ms")
+    assert tidelog("topics", "alter", name, *given).out.splitlines() == [
+        f"topic {name}: segment.bytes 1073741824 -> 1048576",
+        f"topic {name}: retention.ms 1000 -> 604800000 (default)",
+        f"topic {name}: partitions 1 -> 2",
+    ]
+    assert tidelog("topics", "alter", name, "-r", "1").out == f"topic {name}: replicas 1 -> 1\n"
+    changed = tidelog("topics", "alter", name, "-p", "3", "-c", "retention.ms=5", "--json").json
+    assert changed["changes"] == [
+        {"name": "retention.ms", "old": "604800000", "new": "5"},
+        {"name": "partitions", "old": "2", "new": "3"},
+    ]
+
+
 def test_topics_that_are_not_there(tidelog: Command, new_name: Callable[[], str]) -> None:
     name = new_name()
     assert f"topic {name} does not exist" in tidelog("topics", "describe", name, fails=True).err
-    assert f"cannot delete topic {name}" in tidelog("topics", "delete", name, fails=True).err
-    assert f"cannot change topic {name}" in tidelog("topics", "alter", name, "-c", "retention.ms=1", fails=True).err
+    assert f"there is no topic {name}" in tidelog("topics", "delete", name, "--yes", fails=True).err
+    assert f"there is no topic {name}" in tidelog("topics", "alter", name, "-c", "retention.ms=1", fails=True).err
 
 
 def test_a_topic_is_deleted_though_another_is_not_there(tidelog: Command, new_name: Callable[[], str]) -> None:
     missing, name = new_name(), new_name()
     tidelog("topics", "create", name)
-    refused = tidelog("topics", "delete", "--json", missing, name, fails=True)
+    refused = tidelog("topics", "delete", "--yes", "--json", missing, name, fails=True)
     assert refused.json == {"deleted": [name]}
     assert missing in refused.err
     assert name not in refused.err
@@ -108,4 +124,4 @@ def test_on_a_terminal_deletion_is_asked_for(
     present = name in [topic["name"] for topic in tidelog("topics", "list", "--json").json]
     assert present is not deleted
     if present:
-        tidelog("topics", "delete", name)
+        tidelog("topics", "delete", name, "--yes")

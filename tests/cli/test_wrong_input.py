@@ -11,7 +11,16 @@ from tests.cli.command import Command
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("topics", "alter", "nobody-made-this", "-p", "3"), "topic nobody-made-this does not exist"),
+        (("topics", "alter", "nobody-made-this", "-p", "3"), "there is no topic nobody-made-this;"),
+        (("topics", "alter", "nobody-made-this", "-r", "1"), "there is no topic nobody-made-this;"),
+        (("topics", "alter", "nobody-made-this", "-c", "retention.ms=1"), "there is no topic nobody-made-this;"),
+        (("topics", "alter", "nobody-made-this", "--delete-config", "retention.ms"), "there is no topic nobody-made"),
+        (("topics", "delete", "nobody-made-this", "--yes"), "tidelog: there is no topic nobody-made-this; `tidelog t"),
+        (("groups", "delete", "nobody-made-this", "--yes"), "tidelog: there is no group nobody-made-this; `tidelog g"),
+        (("config", "set", "topic", "nobody-made-this", "retention.ms=1"), "there is no topic nobody-made-this;"),
+        (("config", "unset", "topic", "nobody-made-this", "retention.ms"), "there is no topic nobody-made-this;"),
+        (("config", "set", "broker", "99", "log.retention.ms=1"), "there is no broker 99;"),
+        (("config", "unset", "broker", "99", "log.retention.ms"), "there is no broker 99;"),
         (("topics", "list", "--colour"), "unrecognized arguments: --colour (see `tidelog topics list --help`)"),
         (("topics", "reassign", "nobody-made-this", "--replicas", "1"), "topic nobody-made-this does not exist"),
         (("groups", "list", "--state", "asleep"), "states are empty, "),
@@ -33,8 +42,8 @@ def test_one_line_says_what_is_wrong(tidelog: Command, arguments: tuple[str, ...
 def test_a_setting_that_does_not_exist_is_not_taken_back(tidelog: Command, new_topic: Callable[..., str]) -> None:
     topic = new_topic()
     for arguments in (
-        ("configs", "unset", "topic", topic, "retention.mss"),
-        ("configs", "unset", "broker", "default", "retention.mss"),
+        ("config", "unset", "topic", topic, "retention.mss"),
+        ("config", "unset", "broker", "default", "retention.mss"),
         ("topics", "alter", topic, "--delete-config", "retention.mss"),
     ):
         assert "is called retention.mss" in tidelog(*arguments, fails=True).err
@@ -43,23 +52,23 @@ def test_a_setting_that_does_not_exist_is_not_taken_back(tidelog: Command, new_t
 def test_settings_of_all_brokers(tidelog: Command) -> None:
     place = ("broker", "default")
     name = "log.segment.delete.delay.ms"
-    assert "nothing is set for all brokers" in tidelog("configs", "describe", *place).err
-    assert tidelog("configs", "set", *place, f"{name}=61000").out == f"broker default: {name} = 61000\n"
+    assert "nothing is set for all brokers" in tidelog("config", "describe", *place).err
+    assert tidelog("config", "set", *place, f"{name}=61000").out == f"broker default: {name} = 61000\n"
     try:
-        [found] = tidelog("configs", "describe", *place, "--json").json["configs"]
+        [found] = tidelog("config", "describe", *place, "--json").json["configs"]
         assert (found["name"], found["value"]) == (name, "61000")
-        listed = tidelog("configs", "list", "broker", "--json").json
+        listed = tidelog("config", "list", "broker", "--json").json
         assert {(each["name"], each["source"]) for each in listed} == {(name, "DYNAMIC_DEFAULT_BROKER_CONFIG")}
-        assert "Unknown broker config name" in tidelog("configs", "set", *place, "nope=1", fails=True).err
+        assert "Unknown broker config name" in tidelog("config", "set", *place, "nope=1", fails=True).err
     finally:
-        tidelog("configs", "unset", *place, name)
-    assert tidelog("configs", "describe", *place, "--json").json["configs"] == []
+        tidelog("config", "unset", *place, name)
+    assert tidelog("config", "describe", *place, "--json").json["configs"] == []
 
 
 def test_a_default_is_in_the_unit_of_its_setting(tidelog: Command, new_topic: Callable[..., str]) -> None:
     """Brokers tell it as log.retention.hours=168."""
     topic = new_topic(retention_ms="5000")
-    configs = tidelog("configs", "describe", "topic", topic, "retention.ms", "--json").json["configs"]
+    configs = tidelog("config", "describe", "topic", topic, "retention.ms", "--json").json["configs"]
     assert [(each["value"], each["default"]) for each in configs] == [("5000", "604800000")]
 
 
@@ -68,7 +77,7 @@ def test_topics_that_may_be_missing(tidelog: Command, topics: object, new_name: 
     tidelog("topics", "create", name)
     assert name in [topic["name"] for topic in tidelog("topics", "describe", "--json").json]
     missing = new_name()
-    assert tidelog("topics", "delete", missing, name, "--if-exists", "--json").json == {"deleted": [name]}
+    assert tidelog("topics", "delete", missing, name, "--if-exists", "--yes", "--json").json == {"deleted": [name]}
     assert tidelog("topics", "delete", missing, "--if-exists", "--json").json == {"deleted": []}
     assert missing in tidelog("topics", "delete", missing, fails=True).err
 
@@ -77,7 +86,7 @@ def test_a_reset_beyond_the_end_says_so(
     tidelog: Command, new_topic: Callable[..., str], new_name: Callable[[], str]
 ) -> None:
     topic, group = new_topic(), new_name()
-    asked = ("groups", "reset-offsets", group, "--topic", topic, "--execute")
+    asked = ("groups", "reset-offsets", group, "--topic", topic, "--execute", "--yes")
     assert "offset 99 is not everywhere" in tidelog(*asked, "--to-offset", "99").err
     done = tidelog(*asked, "--to-offset", "0").err
     assert done == f"group {group} moved\n"

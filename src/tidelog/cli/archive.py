@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tidelog.cli.clients import add_connection_arguments, parse_pairs
+from tidelog.cli.clients import parse_pairs
+from tidelog.cli.connection import add_connection_arguments
 from tidelog.cli.errors import UsageError
 from tidelog.cli.pipeline import add_run_arguments, explained, run_with_view
 
@@ -23,7 +24,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--to", required=True, metavar="PATH", help="directory or address of the table, or an Iceberg name"
     )
-    parser.add_argument("--format", choices=FORMATS, default="parquet", help="of the table (default parquet)")
+    parser.add_argument("--format", choices=FORMATS, default="", help="of the table (default: its own, else parquet)")
     parser.add_argument("--follow", metavar="INTERVAL", help="go on for ever, writing this often (such as 1m)")
     parser.add_argument("--start", default="earliest", metavar="S", help="of the first run: earliest, latest or a time")
     parser.add_argument("--batch", type=int, default=0, metavar="N", help="at most N records per batch")
@@ -40,11 +41,13 @@ def run(args: argparse.Namespace) -> int:
     from tidelog.pipelines.jobs.archive import Archive, archive_pipeline
     from tidelog.pipelines.spec.durations import parse_duration_ms
 
+    if args.batch < 0:
+        raise UsageError("--batch must not be negative")
     try:
         interval_ms = max(parse_duration_ms(args.follow), 1) if args.follow else 0
     except ValueError as error:
         raise UsageError(f"--follow: {error}") from None
-    with explained():
+    with explained(args.profile):
         pipeline = archive_pipeline(
             Archive(
                 topics=args.topics,

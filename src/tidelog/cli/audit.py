@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from tidelog.cli.activity import Activity
 from tidelog.cli.archive import table_path
-from tidelog.cli.clients import add_connection_arguments, parse_pairs
+from tidelog.cli.clients import parse_pairs
+from tidelog.cli.connection import add_connection_arguments
 from tidelog.cli.errors import EXIT_FAILURE
 from tidelog.cli.output import Column, format_count, print_json, print_table
 from tidelog.cli.pipeline import explained
@@ -31,17 +33,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     from tidelog.cli.spark_jobs import job_session
-    from tidelog.pipelines.jobs.audit import audit
+    from tidelog.pipelines.jobs.audit import audit, check_audit
 
     path = table_path(args.path)
     client = parse_pairs(args.client_settings, "-X")
-    with explained(), job_session("audit", path, args.master) as spark:
-        found = audit(spark, args.topic, path, bootstrap=args.bootstrap, client=client)
+    with explained(args.profile):
+        check_audit(args.topic, path, bootstrap=args.bootstrap, client=client)
+    with (
+        explained(args.profile),
+        Activity(enabled=not args.json) as activity,
+        job_session("audit", path, args.master, activity) as spark,
+    ):
+        found = audit(spark, args.topic, path, bootstrap=args.bootstrap, client=client, progress=activity)
     well = found.is_same or (args.allow_behind and all(partition.is_same for partition in found.partitions))
     if args.json:
         print_json({**found.as_document(), "ok": well})
         return 0 if well else EXIT_FAILURE
-    titles = ("partition", "log", "table", "offsets", "gaps", "older in table", "checksum")
+    titles = ("partition", "log", "table", "offsets", "gaps", "older", "checksum")
     columns = [Column(title, right=True) for title in titles]
     rows = [
         [
@@ -51,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             f"{partition.log.first}..{partition.log.last}" if partition.log.rows else "-",
             partition.log.gaps,
             partition.older,
-            f"{int(partition.log.checksum) % 2**64:016x}",
+            partition.log.checksum,
             partition.verdict,
         ]
         for partition in found.partitions

@@ -20,7 +20,8 @@ from tidelog.cli.bench_cases import (
     measure_produce,
     measure_single,
 )
-from tidelog.cli.clients import ANSWER_SECONDS_MAX, add_connection_arguments, connect_admin, result_of
+from tidelog.cli.clients import ANSWER_SECONDS_MAX, connect_admin, result_of
+from tidelog.cli.connection import add_connection_arguments
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, format_bytes, format_count, note, print_json, print_table
 from tidelog.cli.signals import unwind_on_sigterm

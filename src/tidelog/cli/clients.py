@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.errors import CommandError, UsageError
+from tidelog.model.errors import ErrorCode
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
     from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-BOOTSTRAP_VARIABLE = "TIDELOG_BOOTSTRAP"
-BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 PORT_DEFAULT = 9092
 CONNECT_SECONDS_MAX = 3.0
 METADATA_SECONDS_MAX = 5.0
@@ -34,25 +33,6 @@ ANSWER_SECONDS_MAX = 10.0
 RETRY_SECONDS = 0.05
 
 CLIENT_ID = "tidelog-cli"
-
-
-def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--bootstrap` and `-X`, the same for every command that talks to a broker."""
-    parser.add_argument(
-        "-b",
-        "--bootstrap",
-        metavar="HOST:PORT",
-        default=os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT,
-        help=f"a broker to start from, or several with commas (default {BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT})",
-    )
-    parser.add_argument(
-        "-X",
-        dest="client_settings",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="any setting of librdkafka, such as security.protocol=SSL",
-    )
 
 
 def parse_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
@@ -86,7 +66,12 @@ def _ignore_error(error: KafkaError) -> None:
     """Connection trouble is reported by the call that it makes fail; nothing is printed from here."""
 
 
-def check_reachable(bootstrap: str) -> None:
+def require_reachable(args: argparse.Namespace) -> None:
+    """`check_reachable` for the address of a command, which may be from a profile."""
+    check_reachable(args.bootstrap, getattr(args, "profile", None))
+
+
+def check_reachable(bootstrap: str, profile: str | None = None) -> None:
     """Raises CommandError unless one of the addresses accepts a connection."""
     reasons = []
     for address in bootstrap.split(","):
@@ -96,7 +81,7 @@ def check_reachable(bootstrap: str) -> None:
             return
         except OSError as error:
             reasons.append((error.strerror or str(error) or "no answer").lower())
-    raise CommandError(_nobody_answers(bootstrap, reasons[0]))
+    raise CommandError(_nobody_answers(bootstrap, reasons[0], profile))
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -110,16 +95,23 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port_text)
 
 
-def _nobody_answers(bootstrap: str, reason: str) -> str:
+def _nobody_answers(bootstrap: str, reason: str, profile: str | None) -> str:
+    if profile is not None:
+        return f"no broker answers at {bootstrap} ({reason}); {name_profile(profile)}"
     return (
         f"no broker answers at {bootstrap} ({reason}); "
         f"start one with `tidelog serve --listen {bootstrap.split(',')[0]}` or name another with --bootstrap"
     )
 
 
+def name_profile(profile: str) -> str:
+    """Where an address comes from that does not answer, and how to use another."""
+    return f"the address is from profile {profile}; name another with --profile or --bootstrap"
+
+
 def connect_admin(args: argparse.Namespace) -> AdminClient:
     """An admin client of a broker that was seen to answer."""
-    check_reachable(args.bootstrap)
+    require_reachable(args)
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient(client_config(args))
@@ -128,14 +120,14 @@ def connect_admin(args: argparse.Namespace) -> AdminClient:
 
 
 def connect_producer(args: argparse.Namespace, settings: Mapping[str, Any]) -> Producer:
-    check_reachable(args.bootstrap)
+    require_reachable(args)
     from confluent_kafka import Producer
 
     return Producer({**client_config(args), **settings, **parse_pairs(args.client_settings, "-X")})
 
 
 def connect_consumer(args: argparse.Namespace, settings: Mapping[str, Any]) -> Consumer:
-    check_reachable(args.bootstrap)
+    require_reachable(args)
     from confluent_kafka import Consumer
 
     return Consumer({**client_config(args), **settings, **parse_pairs(args.client_settings, "-X")})
@@ -154,7 +146,7 @@ def cluster_metadata(
     except KafkaException as error:
         if error.args[0].code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
             reason = f"connected, but no Kafka answer within {METADATA_SECONDS_MAX:.0f} s"
-            raise CommandError(_nobody_answers(args.bootstrap, reason)) from None
+            raise CommandError(_nobody_answers(args.bootstrap, reason, getattr(args, "profile", None))) from None
         raise
 
 
@@ -181,13 +173,23 @@ def unknown_topic(topic: str) -> str:
     return f"topic {topic} does not exist; make it with `tidelog topics create {topic}`"
 
 
-def result_of(future: Future[Any], subject: str) -> Any:
-    """What an admin request gave; a broker's refusal becomes one line about `subject`."""
-    from confluent_kafka import KafkaException
+def no_such(kind: str, name: str) -> str:
+    """For what was to be changed or removed: to make it is not what the user wants."""
+    return f"there is no {kind} {name}; `tidelog {kind}s list` names all"
+
+
+def result_of(future: Future[Any], subject: str, *, missing: str | None = None) -> Any:
+    """What an admin request gave; a broker's refusal becomes one line about `subject`.
+
+    `missing` is the whole line for a topic or group that is not there.
+    """
+    from confluent_kafka import KafkaError, KafkaException
 
     try:
         return future.result(timeout=ANSWER_SECONDS_MAX * 3)
     except KafkaException as error:
+        if missing and error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND):
+            raise CommandError(missing) from None
         raise CommandError(f"{subject}: {describe_error(error.args[0])}") from None
     except TimeoutError:
         raise CommandError(f"{subject}: the broker did not answer in time; try again") from None
@@ -196,9 +198,12 @@ def result_of(future: Future[Any], subject: str) -> Any:
 
 
 def describe_error(error: KafkaError) -> str:
-    """What a broker or librdkafka says, without its decoration, with the error's name for searching."""
+    """What a broker or librdkafka says, without its decoration, with Kafka's name of the error for searching."""
     text = error.str().removeprefix("Local: ").removeprefix("Broker: ").rstrip(".")
     name = error.name()
+    if not name.startswith("_") and ErrorCode(error.code()) == error.code():
+        # librdkafka has names of its own, some of them cut short (UNKNOWN_TOPIC_OR_PART).
+        name = ErrorCode(error.code()).name
     return text if name.startswith("_") or name in text else f"{text} ({name})"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
+from tidelog.cli.activity import Activity
 from tidelog.cli.archive import table_path
 from tidelog.cli.errors import UsageError
 from tidelog.cli.output import format_count, print_json
@@ -27,12 +28,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     from tidelog.cli.spark_jobs import job_session
-    from tidelog.pipelines.jobs.compact import compact
+    from tidelog.pipelines.jobs.compact import check_compact, compact
+    from tidelog.pipelines.session import choose_master
 
     if args.target_mb < 1:
         raise UsageError("--target-mb must be at least 1")
     path = table_path(args.path)
-    with explained(), job_session("compact", path, args.master) as spark:
+    with explained():
+        check_compact(path, choose_master(args.master))
+    with (
+        explained(),
+        Activity(enabled=not args.json) as activity,
+        job_session("compact", path, args.master, activity) as spark,
+    ):
+        activity("merging files")
         done = compact(spark, path, target_bytes=args.target_mb * 1024 * 1024)
     if args.json:
         print_json(asdict(done))

@@ -1,7 +1,6 @@
-"""`tidelog configs`: the settings of topics, brokers and groups as the cluster holds them, and changes to them.
+"""`tidelog config list`, `describe`, `set`, `unset`: settings of topics, brokers and groups in a running cluster.
 
-A value has a source: set for this resource, set for all brokers, in the broker's file, or the default. `tidelog config`
-(without s) explains settings without asking a broker.
+A value has a source: set for this resource, set for all brokers, in the broker's file, or the default.
 """
 
 from __future__ import annotations
@@ -13,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.clients import (
     ANSWER_SECONDS_MAX,
-    add_connection_arguments,
     cluster_metadata,
     connect_admin,
+    no_such,
     parse_pairs,
     result_of,
     unknown_topic,
 )
+from tidelog.cli.connection import add_connection_arguments
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import note, print_json, print_table
 
@@ -65,10 +65,7 @@ class ConfigValue(NamedTuple):
         return self.source != "DEFAULT_CONFIG"
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("configs", help="show and change settings of topics, brokers and groups at run time")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-
+def add_cluster_parsers(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     listing = verbs.add_parser("list", help="all settings that were changed, of all topics, brokers and groups")
     listing.add_argument("kind", nargs="?", choices=KINDS, help="only of topics, of brokers or of groups")
     _finish(listing, run_list)
@@ -144,11 +141,9 @@ def _groups_with_settings(args: argparse.Namespace) -> list[str]:
 
 def run_describe(args: argparse.Namespace) -> int:
     admin = connect_admin(args)
-    metadata = cluster_metadata(admin, args)
-    if args.kind == "topic" and args.name not in metadata.topics:
+    if args.kind == "topic" and args.name not in cluster_metadata(admin, args).topics:
         raise CommandError(unknown_topic(args.name))
-    if args.kind == "broker":
-        _check_broker(args.name, metadata.brokers)
+    _check_broker(args, admin)
     configs = _describe_shared(args) if _is_shared(args) else describe_resource(admin, args.kind, args.name)
     if args.changed:
         configs = [config for config in configs if config.is_changed]
@@ -159,23 +154,26 @@ def run_describe(args: argparse.Namespace) -> int:
     elif configs:
         print_table(["setting", "value", "source", "default"], [_row(config) for config in configs])
     elif _is_shared(args):
-        note("nothing is set for all brokers; `tidelog configs set broker default NAME=VALUE` does it")
+        note("nothing is set for all brokers; `tidelog config set broker default NAME=VALUE` does it")
     else:
         note(f"{args.kind} {args.name}: no such settings; all are default")
     return 0
 
 
 def run_set(args: argparse.Namespace) -> int:
-    changes = parse_pairs(args.pairs, "configs set")
-    _alter(args, connect_admin(args), changes, ())
+    changes = parse_pairs(args.pairs, "config set")
+    admin = connect_admin(args)
+    _check_broker(args, admin)
+    _alter(args, admin, changes, ())
     return _report(args, changes, [])
 
 
 def run_unset(args: argparse.Namespace) -> int:
     wrong = next((name for name in args.names if "=" in name), None)
     if wrong is not None:
-        raise UsageError(f"configs unset takes names only, got {wrong!r}")
+        raise UsageError(f"config unset takes names only, got {wrong!r}")
     admin = connect_admin(args)
+    _check_broker(args, admin)
     name = str(min(cluster_metadata(admin, args).brokers)) if _is_shared(args) else args.name
     check_names(admin, args.kind, name, args.names)
     _alter(args, admin, {}, args.names)
@@ -209,7 +207,7 @@ def check_names(admin: AdminClient, kind: str, name: str, settings: Iterable[str
     known = {config.name for config in describe_resource(admin, kind, name)}
     for setting in settings:
         if setting not in known:
-            raise CommandError(f"no setting of {kind}s is called {setting}; `tidelog config` explains all")
+            raise CommandError(f"no setting of {kind}s is called {setting}; `tidelog config explain` tells all")
 
 
 def _report(args: argparse.Namespace, changes: Mapping[str, str], deleted: list[str]) -> int:
@@ -227,7 +225,7 @@ def describe_resource(admin: AdminClient, kind: str, name: str) -> list[ConfigVa
     """The settings of one resource by name."""
     resource = _resource(kind, name)
     future = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS_MAX)[resource]
-    entries = result_of(future, f"settings of {kind} {name}")
+    entries = result_of(future, f"settings of {kind} {name}", missing=no_such(kind, name))
     return sorted(_config_value(entry) for entry in entries.values())
 
 
@@ -241,7 +239,7 @@ def alter_configs(admin: AdminClient, kind: str, name: str, changes: Mapping[str
     for setting in deleted:
         resource.add_incremental_config(ConfigEntry(setting, None, incremental_operation=AlterConfigOpType.DELETE))
     future = admin.incremental_alter_configs([resource], request_timeout=ANSWER_SECONDS_MAX)[resource]
-    result_of(future, f"cannot change {kind} {name}")
+    result_of(future, f"cannot change {kind} {name}", missing=no_such(kind, name))
 
 
 def _resource(kind: str, name: str) -> Any:
@@ -262,7 +260,7 @@ def _config_value(entry: Any) -> ConfigValue:
     default = entry.value if source == ConfigSource.DEFAULT_CONFIG else None
     for synonym in entry.synonyms.values():
         if ConfigSource(synonym.source) == ConfigSource.DEFAULT_CONFIG:
-            default = _in_unit_of(entry.name, synonym)
+            default = in_unit_of(entry.name, synonym)
     return ConfigValue(
         name=entry.name,
         value=entry.value,
@@ -273,7 +271,7 @@ def _config_value(entry: Any) -> ConfigValue:
     )
 
 
-def _in_unit_of(name: str, synonym: Any) -> str | None:
+def in_unit_of(name: str, synonym: Any) -> str | None:
     """The value of a synonym, which may be in hours (log.retention.hours) where the setting is in milliseconds."""
     unit_ms = {"hours": 3_600_000, "minutes": 60_000}.get(synonym.name.rpartition(".")[2])
     if not name.endswith(".ms") or unit_ms is None or not str(synonym.value).lstrip("-").isdigit():
@@ -282,9 +280,11 @@ def _in_unit_of(name: str, synonym: Any) -> str | None:
     return str(number * unit_ms if number >= 0 else number)
 
 
-def _check_broker(name: str, brokers: Mapping[int, Any]) -> None:
-    if name == ALL_BROKERS:
+def _check_broker(args: argparse.Namespace, admin: AdminClient) -> None:
+    """The client would wait for a broker that is not there until its time is up."""
+    if args.kind != "broker" or _is_shared(args):
         return
+    name, brokers = args.name, cluster_metadata(admin, args).brokers
     if not name.isdigit() or int(name) not in brokers:
         known = ", ".join(map(str, sorted(brokers)))
         raise CommandError(f"there is no broker {name}; the brokers are {known} (or `{ALL_BROKERS}` for all)")
@@ -293,7 +293,7 @@ def _check_broker(name: str, brokers: Mapping[int, Any]) -> None:
 def _choose(configs: list[ConfigValue], patterns: list[str]) -> list[ConfigValue]:
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(config.name, pattern) for config in configs):
-            raise CommandError(f"no setting is called {pattern}; `tidelog config` explains all")
+            raise CommandError(f"no setting is called {pattern}; `tidelog config explain` tells all")
     return [config for config in configs if any(fnmatch.fnmatchcase(config.name, pattern) for pattern in patterns)]
 
 

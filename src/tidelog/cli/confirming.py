@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
-from tidelog.cli.clients import result_of
+from tidelog.cli.clients import no_such, result_of
 from tidelog.cli.errors import CommandError
 from tidelog.cli.output import print_json
 
 
 def confirm(question: str) -> bool:
-    """Asks on the terminal, where anything but yes is no; without one nobody can be asked, and a script means it."""
+    """Asks on the terminal, where anything but yes is no. Without one, --yes has to say it."""
     if not sys.stdin.isatty():
-        return True
+        raise CommandError(f"{question} There is no terminal to ask on: give --yes to do it")
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -35,7 +35,7 @@ def delete_named(
     deleted, problems = [], []
     for name in names:
         try:
-            result_of(futures[name], f"cannot delete {kind} {name}")
+            result_of(futures[name], f"cannot delete {kind} {name}", missing=no_such(kind, name))
             deleted.append(name)
         except CommandError as error:
             problems.append(str(error))

@@ -12,7 +12,6 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.clients import (
-    add_connection_arguments,
     connect_admin,
     connect_consumer,
     describe_error,
@@ -20,6 +19,7 @@ from tidelog.cli.clients import (
     query_bounds,
     query_offsets,
 )
+from tidelog.cli.connection import add_connection_arguments
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Progress, format_count, note
 from tidelog.cli.record_format import make_formatter

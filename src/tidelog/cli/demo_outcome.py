@@ -32,7 +32,7 @@ def print_outcome(half: PipelineHalf) -> None:
     columns = [Column("minute"), Column("orders", right=True), Column("revenue", right=True), Column("")]
     print_table(columns, rows, title=title)
     print()
-    print_statuses([status.as_document() for status in half.statuses])
+    print_statuses([status.as_document() for status in half.statuses], errors=True)
     print()
     print_table(
         [Column("partition", right=True), Column("log", right=True), Column("archive", right=True), Column("audit")],

@@ -118,7 +118,7 @@ def write_page(half: PipelineHalf, broker: Mapping[str, Any], path: Path) -> Non
                     format_count(partition.log.rows),
                     f"{partition.log.first}..{partition.log.last}",
                     format_count(partition.table.rows),
-                    f"{int(partition.log.checksum) % 2**64:016x}",
+                    partition.log.checksum,
                     partition.verdict,
                 )
                 for partition in half.audit.partitions

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
+EXIT_REMOVED = 3
+"""Of `serve` alone: the cluster has removed the node. Whatever starts nodes need not try again."""
 EXIT_INTERRUPTED = 130
 
 
@@ -17,3 +19,9 @@ class UsageError(CommandError):
     """The arguments do not make sense together; argparse finds the simpler ones itself."""
 
     exit_code = EXIT_USAGE
+
+
+class RemovedError(CommandError):
+    """The node does not belong to its cluster any more."""
+
+    exit_code = EXIT_REMOVED

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.clients import (
     ANSWER_SECONDS_MAX,
-    add_connection_arguments,
     connect_admin,
     existing_partitions,
     query_bounds,
     result_of,
 )
 from tidelog.cli.confirming import delete_named
+from tidelog.cli.connection import add_connection_arguments
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, note, print_fields, print_json, print_table
 

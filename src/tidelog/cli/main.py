@@ -2,7 +2,7 @@
 
 A noun is a module of this package with `add_parser(subparsers)`, which sets `run=`, and `run(args) -> exit code`.
 The table below carries each noun's help, so that `tidelog --help` imports none of them.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. TIDELOG_DEBUG=1 shows tracebacks.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated. TIDELOG_DEBUG=1 shows tracebacks.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidelog.cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError
+from tidelog.cli.signals import received_signal, watch_signals
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -26,22 +27,45 @@ NOUNS: dict[str, tuple[str, str]] = {
     "consume": ("tidelog.cli.consume", "read records of a topic"),
     "groups": ("tidelog.cli.groups", "list, describe, reset and delete consumer groups"),
     "transactions": ("tidelog.cli.transactions", "list, describe and abort transactions"),
-    "configs": ("tidelog.cli.configs", "show and change settings of topics, brokers and groups at run time"),
-    "config": ("tidelog.cli.config", "explain the settings of a node and of topics"),
+    "config": ("tidelog.cli.config", "explain settings; show and change those of a running cluster"),
     "log": ("tidelog.cli.log", "dump and verify log segments offline"),
     "bench": ("tidelog.cli.bench", "measure a broker: throughput and latency"),
     "pipeline": ("tidelog.cli.pipeline", "run pipelines of SQL and Python steps on Spark"),
+    "examples": ("tidelog.cli.examples", "pipelines to start from, with their data"),
     "archive": ("tidelog.cli.archive", "write topics to a table (Parquet, Delta, Iceberg)"),
     "replay": ("tidelog.cli.replay", "write an archive back to a topic"),
     "audit": ("tidelog.cli.audit", "compare a topic with its archive"),
     "compact": ("tidelog.cli.compact", "merge the small files of a table"),
+    "profile": ("tidelog.cli.profile", "keep addresses and client settings of clusters by name"),
+    "completion": ("tidelog.cli.completion", "completion of commands in bash, zsh and fish"),
     "demo": ("tidelog.cli.demo", "a node, a topic and a pipeline on Spark, counted and shown"),
 }
 """Noun -> the module that implements it and its line in `tidelog --help`."""
+EXAMPLES_TITLE = "examples:"
+CONFIG_VERBS = ("explain", "list", "describe", "set", "unset")
+_RUN_NODES = ("serve", "cluster")
+"""Nouns that stop nodes in good order at a signal, in their own time."""
+
+
+class CommandHelp(argparse.HelpFormatter):
+    """Fills paragraphs to the width of the terminal, and leaves text that has lines as it is: examples, for one."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """argparse does not count how far commands are indented, and would give the longest one two lines."""
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            longest = max(map(len, action.choices), default=0)
+            self._action_max_length = max(self._action_max_length, self._current_indent + 2 + longest)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
 class CommandParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line; subparsers inherit the class."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"formatter_class": CommandHelp, **options})
 
     def error(self, message: str) -> NoReturn:
         self.exit(EXIT_USAGE, f"tidelog: {message} (see `{self.prog} --help`)\n")
@@ -52,7 +76,7 @@ def build_parser(noun: str | None = None) -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="tidelog",
         description="A durable, partitioned event log that speaks Kafka's wire protocol.",
-        epilog="`tidelog COMMAND --help` explains one. Clients find a broker by --bootstrap or TIDELOG_BOOTSTRAP.",
+        epilog="`tidelog COMMAND --help` explains one, `tidelog profile --help` how a command finds its broker.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and end")
@@ -60,15 +84,37 @@ def build_parser(noun: str | None = None) -> argparse.ArgumentParser:
     for name, (module_name, help_line) in NOUNS.items():
         if name == noun:
             _import(module_name).add_parser(subparsers)
+            _add_examples(name, subparsers.choices[name])
         else:
             subparsers.add_parser(name, help=help_line, add_help=False)
     return parser
+
+
+def _add_examples(path: str, parser: argparse.ArgumentParser) -> None:
+    """Below the help of every command that has no commands below it."""
+    from tidelog.cli.usage_examples import EXAMPLES
+
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not below and path in EXAMPLES:
+        lines = "".join(f"\n  {line}" for line in EXAMPLES[path])
+        parser.epilog = f"{EXAMPLES_TITLE}{lines}"
+    for action in below:
+        for name, verb in action.choices.items():
+            _add_examples(f"{path} {name}", verb)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code; the entry point of the `tidelog` script."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _replace_closed_streams()
+    if argv is None and arguments and arguments[0] not in _RUN_NODES:
+        watch_signals()
+    code = _run_to_code(arguments)
+    # However a command took it: one that was ended by a signal says so.
+    return 128 + received_signal() if received_signal() else code
+
+
+def _run_to_code(arguments: list[str]) -> int:
     try:
         return _run(arguments)
     except SystemExit as stop:
@@ -81,9 +127,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _abandon_output()
         return 0
     except CommandError as error:
+        if received_signal():
+            # Ctrl-C reaches the JVM too: what goes wrong after it is not worth a line.
+            return EXIT_INTERRUPTED
         return _fail(str(error), error.exit_code)
     except Exception as error:
-        if _is_lost_interrupt(error):
+        if received_signal() or _is_lost_interrupt(error):
             _abandon_output()
             return EXIT_INTERRUPTED
         if os.environ.get("TIDELOG_DEBUG"):
@@ -91,7 +140,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(_explain(error), EXIT_FAILURE)
 
 
+def _from_older_spelling(arguments: list[str]) -> list[str]:
+    """`configs VERB` was a command of its own, and `config NAME` what is `config explain NAME` now."""
+    if arguments[:1] == ["configs"]:
+        return ["config", *arguments[1:]]
+    if arguments[:1] == ["config"] and not {*arguments[1:2]} & {*CONFIG_VERBS, "-h", "--help"}:
+        return ["config", "explain", *arguments[1:]]
+    return arguments
+
+
 def _run(arguments: list[str]) -> int:
+    if arguments[:2] == ["completion", "--for"]:
+        from tidelog.cli.completion import answer
+
+        return answer(arguments[2:], build_parser)
+    arguments = _from_older_spelling(arguments)
     noun = arguments[0] if arguments else None
     if noun is not None and not noun.startswith("-") and noun not in NOUNS:
         import difflib
@@ -99,20 +162,26 @@ def _run(arguments: list[str]) -> int:
         near = difflib.get_close_matches(noun, NOUNS, n=1)
         meant = f", did you mean `{near[0]}`?" if near else " (see `tidelog --help`)"
         return _fail(f"unknown command {noun}{meant}", EXIT_USAGE)
+    if noun is not None and noun.startswith("--") and noun not in ("--help", "--version"):
+        return _fail(f"unknown option {noun}; those of a command come after it (see `tidelog --help`)", EXIT_USAGE)
     parser = build_parser(noun)
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
         asked = " ".join(["tidelog", *(getattr(args, level, None) or "" for level in ("noun", "verb"))]).strip()
         return _fail(f"unrecognized arguments: {' '.join(unknown)} (see `{asked} --help`)", EXIT_USAGE)
     if args.version:
+        import platform
+
         from tidelog.compiled import describe
         from tidelog.version import __version__
 
-        print(f"tidelog {__version__}, data path: {describe()}")
+        print(f"tidelog {__version__} (Python {platform.python_version()}, {describe()})")
         return 0
     if args.noun is None:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
+    if prepare := getattr(args, "prepare", None):
+        prepare(args)
     code = args.run(args)
     # A full pipe or disk must be noticed here, where it can still be reported.
     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """How commands show things: tables and fields for people, JSON for programs, progress on standard error.
 
-On a terminal tables are drawn by rich; into a pipe they are aligned text without decoration. rich is imported only
-when a terminal is there to see it. Progress and notes never touch standard output.
+On a terminal tables are drawn and fit its width; into a pipe they are aligned text without decoration. Progress and
+notes never touch standard output.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def print_table(columns: Sequence[Column | str], rows: Iterable[Sequence[Any]], 
     shown = [column if isinstance(column, Column) else Column(column) for column in columns]
     cells = [[_cell(value) for value in row] for row in rows]
     if sys.stdout.isatty():
-        _print_rich_table(shown, cells, title)
+        _print_drawn_table(shown, cells, title)
         return
     if title:
         print(title)
@@ -55,18 +55,26 @@ def align(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]
     return lines
 
 
-def _print_rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str | None) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _print_drawn_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str | None) -> None:
+    import shutil
 
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(text) for text in row))
-    Console(highlight=False).print(table)
+    from tidelog.cli.terminal_table import BOLD, NORMAL, draw_table, wants_style
+
+    styled = wants_style()
+    if title:
+        print(f"{BOLD}{title}{NORMAL}" if styled else title)
+    print()
+    lines = draw_table(
+        [column.title for column in columns],
+        rows,
+        right=[column.right for column in columns],
+        width=shutil.get_terminal_size().columns,
+        styled=styled,
+        rule="─" if (sys.stdout.encoding or "utf-8").lower().startswith("utf") else "-",
+    )
+    for line in lines:
+        print(line)
+    print()
 
 
 def print_fields(fields: Sequence[tuple[str, Any]]) -> None:

@@ -7,16 +7,18 @@ checkpoint of a running pipeline (see pipelines/run/state_files.py) and need nei
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
-import signal
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.clients import BOOTSTRAP_DEFAULT, BOOTSTRAP_VARIABLE
+from tidelog.cli.connection import FileVariables, add_address_arguments, connection_of
 from tidelog.cli.errors import EXIT_FAILURE, CommandError
 from tidelog.cli.output import note, print_json
+from tidelog.cli.pipeline_init import add_init_parser
+from tidelog.cli.signals import end_in_good_order
 
 if TYPE_CHECKING:
     from tidelog.pipelines.spec.model import Pipeline
@@ -31,6 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Pipelines are YAML files with sources, steps and sinks; docs/pipelines.md describes them.",
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    add_init_parser(verbs)
     validate = _add_verb(
         verbs, "validate", "check files, without Spark and without a broker", run_validate, several=True
     )
@@ -39,12 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     status = _add_verb(verbs, "status", "how the running pipeline does", run_status)
     stop = _add_verb(verbs, "stop", "end the running pipeline (a batch that is cut off runs again next time)", run_stop)
     for verb in (plan, run):
-        verb.add_argument(
-            "-b",
-            "--bootstrap",
-            metavar="HOST:PORT",
-            help=f"wins over the file (else {BOOTSTRAP_VARIABLE}, {BOOTSTRAP_DEFAULT})",
-        )
+        add_address_arguments(verb)
     add_run_arguments(run)
     plan.add_argument("--master", metavar="URL", help="local[N], spark://, yarn, k8s:// or sc://; wins over the file")
     stop.add_argument(
@@ -68,17 +66,23 @@ def _add_verb(
 
 def run_validate(args: argparse.Namespace) -> int:
     from tidelog.pipelines.spec.document import SpecError
+    from tidelog.pipelines.spec.judge import can_judge_sql, find_problems
     from tidelog.pipelines.spec.read import read_pipeline
 
     documents = []
     for path in args.file:
         try:
-            pipeline = read_pipeline(path)
-            problems: list[Any] = []
+            pipeline = read_pipeline(path, FileVariables(args))
+            problems: list[Any] = find_problems(pipeline)
         except SpecError as error:
             problems = error.problems
         documents.append(
-            {"file": str(path), "ok": not problems, "problems": [problem._asdict() for problem in problems]}
+            {
+                "file": str(path),
+                "ok": not problems,
+                "sql_checked": can_judge_sql(),
+                "problems": [problem._asdict() for problem in problems],
+            }
         )
         if not args.json:
             for problem in problems:
@@ -89,15 +93,17 @@ def run_validate(args: argparse.Namespace) -> int:
                 print(f"{path}: good ({counts})")
     if args.json:
         print_json(documents)
+    elif not can_judge_sql():
+        note("tidelog: SQL was not looked into: pip install 'tidelog[spark]' brings the parser for it")
     return 0 if all(document["ok"] for document in documents) else EXIT_FAILURE
 
 
 def run_plan(args: argparse.Namespace) -> int:
     from tidelog.cli.pipeline_plan import make_plan, print_plan
 
-    pipeline = load(args.file)
-    with explained():
-        plan = make_plan(pipeline, bootstrap_of(args, pipeline), args.master)
+    pipeline = load_connected(args)
+    with explained(args.profile):
+        plan = make_plan(pipeline, args.bootstrap, args.master)
     if args.json:
         print_json(plan)
     else:
@@ -106,15 +112,15 @@ def run_plan(args: argparse.Namespace) -> int:
 
 
 def run_run(args: argparse.Namespace) -> int:
-    pipeline = load(args.file)
-    return run_with_view(args, pipeline, bootstrap_of(args, pipeline))
+    pipeline = load_connected(args)
+    return run_with_view(args, pipeline, args.bootstrap)
 
 
 def run_status(args: argparse.Namespace) -> int:
     from tidelog.cli.pipeline_view import print_statuses
     from tidelog.pipelines.run.state_files import StateFiles
 
-    pipeline = load(args.file)
+    pipeline = load(args)
     files = StateFiles(pipeline.checkpoint)
     with explained():
         document = files.read_run()
@@ -127,14 +133,14 @@ def run_status(args: argparse.Namespace) -> int:
     seconds = max(0, time.time() - document["updated_ms"] / 1000)
     state = "running" if document["running"] else "not running"
     print(f"{pipeline.name}: {state} (process {document['pid']} on {document['host']}, written {seconds:.0f} s ago)")
-    print_statuses(document["queries"])
+    print_statuses(document["queries"], errors=True)
     return 0
 
 
 def run_stop(args: argparse.Namespace) -> int:
     from tidelog.pipelines.run.state_files import StateFiles
 
-    pipeline = load(args.file)
+    pipeline = load(args)
     files = StateFiles(pipeline.checkpoint)
     was_running = files.is_running()
     if was_running:
@@ -173,52 +179,81 @@ def run_with_view(args: argparse.Namespace, pipeline: Pipeline, bootstrap: str) 
     from tidelog.pipelines.run.runner import PipelineRun
 
     view = make_view(pipeline, as_json=args.json, quiet=args.quiet)
-    with explained():
+    with explained(args.profile):
         run = PipelineRun(
             pipeline, bootstrap=bootstrap, master=args.master, report=view.report, show_rows=view.show_rows
         )
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: run.stop.set())
         view.watch(run.statuses)
         server = MetricsServer(args.metrics_listen, pipeline.name, run.statuses) if args.metrics_listen else None
         if server is not None:
             view.report(f"metrics on port {server.port}")
         try:
-            with view:
+            with view, end_in_good_order(run.stop.set, view.break_off):
                 well = run.run(view.tick)
+        except BaseException:
+            # What was done by then is worth knowing however the run ended.
+            if any(status.batches for status in run.statuses):
+                view.finish(False)
+            raise
         finally:
             if server is not None:
                 server.stop()
     view.finish(well)
     if well:
         return 0
-    failed = [status for status in run.statuses if status.state == "failed"]
-    raise CommandError(failed[0].error if len(failed) == 1 else f"{len(failed)} queries failed: {failed[0].error}")
+    # Why each failed was told when it happened.
+    failed = [status.name for status in run.statuses if status.state == "failed"]
+    what = "query" if len(run.statuses) == 1 else f"{len(failed)} of {len(run.statuses)} queries"
+    raise CommandError(f"{what} failed: {', '.join(failed)}")
 
 
-def load(path: Path) -> Pipeline:
+def load_connected(args: argparse.Namespace) -> Pipeline:
+    """What is about to run, and in `args` the broker it talks to; client settings of the file win over a profile's."""
+    variables = FileVariables(args)
+    pipeline = load(args, variables, inside=True)
+    chosen = connection_of(args, pipeline.bootstrap)
+    if variables.given is not None and variables.given.bootstrap == chosen.bootstrap:
+        # The file names the brokers of a profile by the variable: they need its settings.
+        chosen = variables.given
+    args.bootstrap, args.profile = chosen.bootstrap, chosen.profile
+    return dataclasses.replace(pipeline, client={**chosen.client, **pipeline.client})
+
+
+def load(args: argparse.Namespace, variables: FileVariables | None = None, *, inside: bool = False) -> Pipeline:
+    """`inside`: SQL, types and modules are looked into as well, for what is about to run."""
     from tidelog.pipelines.spec.document import SpecError
+    from tidelog.pipelines.spec.judge import find_problems
     from tidelog.pipelines.spec.read import read_pipeline
 
     try:
-        return read_pipeline(path)
+        pipeline = read_pipeline(args.file, variables or FileVariables(args))
+        problems = find_problems(pipeline) if inside else []
+        if problems:
+            raise SpecError(problems)
     except SpecError as error:
         raise CommandError(str(error)) from None
+    return pipeline
 
 
 class explained:  # noqa: N801
-    """`with explained():` turns what pipelines fail with into the one line of a command."""
+    """`with explained():` turns what pipelines fail with into the one line of a command.
+
+    A broker that does not answer is named with the profile that its address is from.
+    """
+
+    def __init__(self, profile: str | None = None) -> None:
+        self._profile = profile
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        from tidelog.pipelines.errors import PipelineError
+        from tidelog.pipelines.errors import PipelineError, Unreachable
 
-        if isinstance(error, PipelineError) and not os.environ.get("TIDELOG_DEBUG"):
-            sys.stdout.flush()
-            raise CommandError(str(error)) from None
-
-
-def bootstrap_of(args: argparse.Namespace, pipeline: Pipeline) -> str:
-    return str(args.bootstrap or pipeline.bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT)
+        if not isinstance(error, PipelineError) or os.environ.get("TIDELOG_DEBUG"):
+            return
+        sys.stdout.flush()
+        away = error if isinstance(error, Unreachable) else error.__cause__
+        if self._profile and isinstance(away, Unreachable) and away.who.startswith("no broker"):
+            raise CommandError(f"{error} (the address is from profile {self._profile})") from None
+        raise CommandError(str(error)) from None

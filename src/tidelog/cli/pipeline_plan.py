@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 def make_plan(pipeline: Pipeline, bootstrap: str, master: str | None) -> dict[str, Any]:
     """A document with relations in the order in which they are computed, and sinks."""
     from tidelog.pipelines.run.frames import FrameBuilder
+    from tidelog.pipelines.run.preflight import check_surroundings
     from tidelog.pipelines.run.runner import describe_target, open_session
     from tidelog.pipelines.run.sink_columns import check_columns
     from tidelog.pipelines.spec.fingerprint import fingerprint
     from tidelog.pipelines.spec.graph import upstream
 
+    check_surroundings(pipeline, bootstrap, master, sinks=False)
     spark = open_session(pipeline, master)
     try:
         builder = FrameBuilder(spark, pipeline, bootstrap)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
-from tidelog.cli.output import Column, align, format_bytes, format_count, note, print_table
+from tidelog.cli.output import Column, align, note
+from tidelog.cli.status_table import COLUMNS, UNKNOWN, cells, remarks, table_lines
+from tidelog.pipelines.run.progress import OVER
 
 if TYPE_CHECKING:
     from tidelog.pipelines.run.progress import QueryStatus
@@ -17,64 +22,19 @@ if TYPE_CHECKING:
 PLAIN_SECONDS = 10.0
 """Between two rounds of plain lines."""
 
-COLUMNS = [
-    Column("query"),
-    Column("state"),
-    Column("rows in", right=True),
-    Column("rows out", right=True),
-    Column("rows/s", right=True),
-    Column("lag", right=True),
-    Column("age", right=True),
-    Column("batch", right=True),
-    Column("took", right=True),
-    Column("state size", right=True),
-    Column("watermark"),
-]
+
+def terminal_width() -> int:
+    return shutil.get_terminal_size((80, 24)).columns
 
 
-def cells(status: dict[str, Any]) -> list[str]:
-    """One row of the table, from the document of a status."""
-    from tidelog.pipelines.spec.durations import format_duration
-
-    lag, age_ms = status["lag_offsets"], status["lag_ms"]
-    state_rows = status["state_rows"]
-    restarts = f" ({status['restarts']} restarts)" if status["restarts"] else ""
-    return [
-        status["name"],
-        f"{status['state']}{restarts}",
-        format_count(status["rows_in"]),
-        format_count(status["rows_out"]),
-        format_count(round(status["rows_per_second"])) if status["batches"] else "-",
-        "-" if lag is None else format_count(lag),
-        "-" if age_ms is None else format_duration(age_ms),
-        str(status["batch_id"]) if status["batch_id"] >= 0 else "-",
-        format_duration(status["batch_duration_ms"]) if status["batches"] else "-",
-        f"{format_count(state_rows)} rows, {format_bytes(status['state_bytes'])}" if state_rows else "-",
-        status["watermark"].replace("T", " ").removesuffix(".000Z") or "-",
-    ]
-
-
-def remarks(status: dict[str, Any]) -> list[str]:
-    """What a table has no room for."""
-    found = []
-    if status["rows_too_late"]:
-        found.append(
-            f"{status['name']}: {format_count(status['rows_too_late'])} rows came after the watermark, left out"
-        )
-    for rule, count in status["rule_violations"].items():
-        if count:
-            found.append(f"{status['name']}: rule {rule} was not met by {format_count(count)} rows")
-    if status["error"] and status["state"] == "waiting":
-        found.append(f"{status['name']}: {status['error']}")
-    return found
-
-
-def print_statuses(statuses: Sequence[dict[str, Any]]) -> None:
-    print_table(COLUMNS, [cells(status) for status in statuses])
+def print_statuses(statuses: Sequence[dict[str, Any]], *, errors: bool) -> None:
+    """`errors`: why queries failed, too; a view has told that already."""
+    for line in table_lines(statuses, terminal_width() if sys.stdout.isatty() else None):
+        print(line)
     for status in statuses:
         for remark in remarks(status):
             print(remark)
-        if status["state"] == "failed":
+        if errors and status["state"] == "failed":
             print(f"{status['name']}: {status['error']}")
 
 
@@ -86,6 +46,7 @@ class View:
         self._quiet = quiet
         self._statuses: Sequence[QueryStatus] = ()
         self._shown_at = time.monotonic()
+        self._is_finished = threading.Lock()
 
     def watch(self, statuses: Sequence[QueryStatus]) -> None:
         self._statuses = statuses
@@ -111,12 +72,26 @@ class View:
             self._shown_at = time.monotonic()
             for status in self._statuses:
                 document = status.as_document()
-                figures = [f"{column.title} {cell}" for column, cell in zip(COLUMNS, cells(document), strict=True)]
+                known = zip(COLUMNS, cells(document), strict=True)
+                figures = [f"{column.title} {cell}" for column, cell in known if cell != UNKNOWN]
                 note(", ".join(figures[1:]).replace("state ", f"{status.name}: ", 1))
 
     def finish(self, well: bool) -> None:
+        """Shows how it ended, once."""
+        if self._is_finished.acquire(blocking=False):
+            self._show_end(well)
+
+    def break_off(self) -> None:
+        """The end of a run that is about to be killed; called by another thread than the one that runs it."""
+        self.__exit__(None, None, None)
+        for status in self._statuses:
+            if status.state not in OVER:
+                status.state = "stopped"
+        self.finish(False)
+
+    def _show_end(self, well: bool) -> None:
         if not self._quiet:
-            print_statuses([status.as_document() for status in self._statuses])
+            print_statuses([status.as_document() for status in self._statuses], errors=False)
 
 
 def _shown(value: Any) -> str:
@@ -153,23 +128,19 @@ class TerminalView(View):
         return None
 
     def _table(self) -> Any:
-        from rich import box
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
         colours = {"running": "green", "done": "cyan", "waiting": "yellow", "failed": "red"}
-        table = Table(box=box.SIMPLE_HEAD, title=f"{self._pipeline.name}  (ctrl-c ends it)", title_justify="left")
-        for column in COLUMNS:
-            table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
-        notes = []
-        for status in self._statuses:
-            document = status.as_document()
-            row = [Text(cell) for cell in cells(document)]
-            row[1].stylize(colours.get(status.state, ""))
-            table.add_row(*row)
-            notes += [Text(remark, style="yellow") for remark in remarks(document)]
-        return Group(table, *notes)
+        documents = [status.as_document() for status in self._statuses]
+        titles, *rows = table_lines(documents, self._console.width)
+        lines = [Text(f"{self._pipeline.name}  (ctrl-c ends it)", style="italic"), Text(titles, style="bold")]
+        for document, row in zip(documents, rows, strict=True):
+            line = Text(row)
+            line.highlight_words([document["state"]], colours.get(document["state"], ""))
+            lines.append(line)
+        lines += [Text(remark, style="yellow") for document in documents for remark in remarks(document)]
+        return Group(*lines)
 
 
 class JsonView(View):
@@ -199,7 +170,7 @@ class JsonView(View):
                 self._told[status.name] = now
                 self._emit("progress", **status.as_document())
 
-    def finish(self, well: bool) -> None:
+    def _show_end(self, well: bool) -> None:
         self._emit("end", ok=well, queries=[status.as_document() for status in self._statuses])
 
 
@@ -210,6 +181,7 @@ def _is_plain(value: Any) -> bool:
 def make_view(pipeline: Pipeline, *, as_json: bool, quiet: bool) -> View:
     if as_json:
         return JsonView(pipeline, quiet=quiet)
-    if sys.stdout.isatty() and not quiet:
+    # rich comes with the extra for Spark; a Spark that was installed in another way has the plain view.
+    if sys.stdout.isatty() and not quiet and find_spec("rich") is not None:
         return TerminalView(pipeline, quiet=quiet)
     return View(pipeline, quiet=quiet)

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.clients import (
-    add_connection_arguments,
     cluster_metadata,
     connect_producer,
     describe_error,
     unknown_topic,
 )
+from tidelog.cli.connection import add_connection_arguments
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import (
     Column,

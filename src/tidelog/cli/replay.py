@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import threading
 import time
 
+from tidelog.cli.activity import Activity
 from tidelog.cli.archive import table_path
-from tidelog.cli.clients import add_connection_arguments, parse_pairs
+from tidelog.cli.clients import parse_pairs
+from tidelog.cli.connection import add_connection_arguments
 from tidelog.cli.errors import CommandError, UsageError
-from tidelog.cli.output import Progress, format_count, format_rate, format_seconds, print_json
+from tidelog.cli.output import format_count, format_rate, format_seconds, print_json
 from tidelog.cli.pipeline import explained
+from tidelog.cli.signals import end_in_good_order
 from tidelog.cli.times import parse_time
 
 
@@ -40,31 +42,36 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     from tidelog.cli.spark_jobs import job_session
-    from tidelog.pipelines.jobs.replay import Replay, replay
+    from tidelog.pipelines.jobs.replay import Replay, check_replay, replay
 
     if args.rate < 0:
         raise UsageError("--rate must not be negative")
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
     path = table_path(args.path)
-    shown = Progress("replayed", enabled=not args.json)
-    with explained(), job_session("replay", path, args.master) as spark:
-        request = Replay(
-            path=path,
-            topic=args.to,
-            source_topics=tuple(args.topic),
-            from_ms=_time(args.from_time, "--from-time"),
-            until_ms=_time(args.until_time, "--until-time"),
-            rate=args.rate,
-            keep_partitions=args.keep_partitions,
-            checkpoint=args.checkpoint and table_path(args.checkpoint, always=True),
-            client=parse_pairs(args.client_settings, "-X"),
-        )
+    request = Replay(
+        path=path,
+        topic=args.to,
+        source_topics=tuple(args.topic),
+        from_ms=_time(args.from_time, "--from-time"),
+        until_ms=_time(args.until_time, "--until-time"),
+        rate=args.rate,
+        keep_partitions=args.keep_partitions,
+        checkpoint=args.checkpoint and table_path(args.checkpoint, always=True),
+        client=parse_pairs(args.client_settings, "-X"),
+    )
+    with explained(args.profile):
+        check_replay(request, bootstrap=args.bootstrap)
+    stop = threading.Event()
+    with (
+        explained(args.profile),
+        Activity(enabled=not args.json) as activity,
+        job_session("replay", path, args.master, activity) as spark,
+    ):
+        activity("reading the archive")
         started = time.monotonic()
-        done = replay(spark, request, bootstrap=args.bootstrap, progress=lambda rows, _: shown.update(rows), stop=stop)
+        progress = activity.rows("replayed")
+        with end_in_good_order(stop.set):
+            done = replay(spark, request, bootstrap=args.bootstrap, progress=progress, stop=stop)
         seconds = time.monotonic() - started
-        shown.close()
     if args.json:
         print_json(
             {"rows": done.rows, "resumed": done.resumed, "complete": done.complete, "seconds": round(seconds, 3)}

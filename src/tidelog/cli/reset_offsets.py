@@ -19,6 +19,7 @@ from tidelog.cli.clients import (
     query_offsets,
     result_of,
 )
+from tidelog.cli.confirming import confirm
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, note, print_json, print_table
 from tidelog.cli.times import parse_time
@@ -55,7 +56,8 @@ def add_reset_parser(
     target.add_argument("--to-offset", type=int, metavar="N")
     target.add_argument("--to-time", metavar="T", help="first record at or after: ISO 8601, milliseconds, or ago (10m)")
     target.add_argument("--shift-by", type=int, metavar="N", help="forwards, or back with a negative number")
-    parser.add_argument("--execute", action="store_true", help="do it")
+    parser.add_argument("--execute", action="store_true", help="do it, after the plan was shown and agreed to")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     return parser, run_reset
 
 
@@ -73,11 +75,20 @@ def run_reset(args: argparse.Namespace) -> int:
     committed = committed_offsets(admin, args.group)
     pairs = _choose_partitions(admin, args, chosen, committed)
     moves = _plan(admin, target, pairs, committed)
+    if not args.json:
+        _show(target, moves)
     if args.execute:
+        if not args.yes and not confirm(f"move the offsets of group {args.group} in {len(moves)} partitions?"):
+            raise CommandError("nothing moved")
         _commit(admin, args.group, moves)
     if args.json:
         print_json({"group": args.group, "executed": args.execute, "partitions": moves})
-        return 0
+    else:
+        note(f"group {args.group} moved" if args.execute else "nothing was changed; add --execute to do it")
+    return 0
+
+
+def _show(target: Target, moves: list[dict[str, Any]]) -> None:
     columns = [Column("topic"), *(Column(name, right=True) for name in ("partition", "committed", "new", "change"))]
     rows = [
         [move["topic"], move["partition"], move["committed"], move["new"], _change(move["committed"], move["new"])]
@@ -86,8 +97,6 @@ def run_reset(args: argparse.Namespace) -> int:
     print_table(columns, rows)
     if target.kind == "offset" and any(move["new"] != target.number for move in moves):
         note(f"offset {target.number} is not everywhere: where it is missing, the nearest there is")
-    note(f"group {args.group} moved" if args.execute else "nothing was changed; add --execute to do it")
-    return 0
 
 
 def parse_target(args: argparse.Namespace, now_ms: int) -> Target:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli import reassign
+from tidelog.cli import alter_topic, reassign
 from tidelog.cli.clients import (
     ANSWER_SECONDS_MAX,
-    add_connection_arguments,
     cluster_metadata,
     connect_admin,
     describe_error,
@@ -18,7 +17,8 @@ from tidelog.cli.clients import (
     unknown_topic,
 )
 from tidelog.cli.confirming import delete_named
-from tidelog.cli.errors import CommandError, UsageError
+from tidelog.cli.connection import add_connection_arguments
+from tidelog.cli.errors import CommandError
 from tidelog.cli.output import Column, note, print_fields, print_json, print_table
 
 if TYPE_CHECKING:
@@ -50,12 +50,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     describe.add_argument("names", nargs="*", metavar="NAME", help=f"(default: all but those with {INTERNAL_PREFIX})")
     _finish(describe, run_describe)
 
-    alter = verbs.add_parser("alter", help="add partitions, change settings")
-    alter.add_argument("name", metavar="NAME")
-    alter.add_argument("-p", "--partitions", type=int, metavar="N", help="the new, larger count")
-    alter.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE", help="set a topic setting")
-    alter.add_argument("--delete-config", action="append", default=[], metavar="NAME", help="back to the default")
-    _finish(alter, run_alter)
+    alter = verbs.add_parser("alter", help="add partitions, change settings or the number of replicas")
+    alter_topic.add_arguments(alter)
+    _finish(alter, alter_topic.run)
 
     reassigning = verbs.add_parser("reassign", help="move partitions to other nodes")
     reassign.add_arguments(reassigning)
@@ -242,43 +239,6 @@ def _print_description(topic: dict[str, Any]) -> None:
         for partition in partitions
     ]
     print_table(columns, rows)
-
-
-def run_alter(args: argparse.Namespace) -> int:
-    configs = parse_pairs(args.config, "--config")
-    if args.partitions is None and not configs and not args.delete_config:
-        raise UsageError("nothing to change: give --partitions, --config or --delete-config")
-    admin = connect_admin(args)
-    from tidelog.cli.configs import alter_configs, check_names
-
-    if args.delete_config:
-        check_names(admin, "topic", args.name, args.delete_config)
-    done: dict[str, Any] = {"name": args.name}
-    if configs or args.delete_config:
-        alter_configs(admin, "topic", args.name, configs, args.delete_config)
-        done["set"], done["deleted"] = configs, list(args.delete_config)
-    if args.partitions is not None:
-        from confluent_kafka.admin import NewPartitions
-
-        # The plural of the stub: `new_total_count` is the whole count, not what is added.
-        growth = NewPartitions(args.name, new_total_count=args.partitions)
-        future = admin.create_partitions([growth], request_timeout=ANSWER_SECONDS_MAX)[args.name]
-        _check_changed(future, args.name, f"cannot change the partitions of topic {args.name}")
-        done["partitions"] = args.partitions
-    if args.json:
-        print_json(done)
-    else:
-        print(f"changed topic {args.name}")
-    return 0
-
-
-def _check_changed(future: Future[Any], topic: str, subject: str) -> None:
-    from confluent_kafka import KafkaError, KafkaException
-
-    error = future.exception(timeout=ANSWER_SECONDS_MAX * 3)
-    if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        raise CommandError(unknown_topic(topic))
-    result_of(future, subject)
 
 
 def run_delete(args: argparse.Namespace) -> int:

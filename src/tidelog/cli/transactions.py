@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tidelog.cli.clients import add_connection_arguments
 from tidelog.cli.confirming import confirm
+from tidelog.cli.connection import add_connection_arguments
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, format_seconds, note, print_fields, print_json, print_table
 from tidelog.cli.times import format_time, parse_duration_ms
@@ -119,25 +119,41 @@ def _check(code: int, subject: str) -> None:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    from tidelog.protocol.generated.list_transactions import ListTransactionsRequest
-
     try:
         longer_ms = -1 if args.longer_than is None else parse_duration_ms(args.longer_than)
     except ValueError as error:
         raise UsageError(f"--longer-than: {error}") from None
+    states = [_state_name(text) for text in args.state]
+    listed = find_transactions(args, states=states, longer_ms=longer_ms, pattern=args.pattern)
+    if args.json:
+        print_json(listed)
+    elif listed:
+        print_table(
+            ["id", "state", Column("producer id", right=True), Column("coordinator", right=True)],
+            [[found["id"], found["state"], found["producer_id"], found["coordinator"]] for found in listed],
+        )
+    else:
+        note("no transactional ids" + (" like that" if args.state or args.pattern or args.longer_than else ""))
+    return 0
+
+
+def find_transactions(
+    args: argparse.Namespace, *, states: Sequence[str] = (), longer_ms: int = -1, pattern: str | None = None
+) -> list[dict[str, Any]]:
+    """All transactional ids by name, as their coordinators list them."""
+    from tidelog.protocol.generated.list_transactions import ListTransactionsRequest
+
     request = ListTransactionsRequest(
-        state_filters=[_state_name(text) for text in args.state],
-        duration_filter=longer_ms,
-        transactional_id_pattern=args.pattern,
+        state_filters=list(states), duration_filter=longer_ms, transactional_id_pattern=pattern
     )
-    version = 2 if args.pattern else 1
+    version = 2 if pattern else 1
     listed: list[dict[str, Any]] = []
     with connect_broker(args) as first:
         for node_id, address in sorted(_brokers(first).items()):
             with BrokerConnection(*address) as broker:
                 answer = broker.call(request, version)
             if answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
-                raise UsageError(f"--pattern: {args.pattern!r} is no regular expression (INVALID_REGULAR_EXPRESSION)")
+                raise UsageError(f"--pattern: {pattern!r} is no regular expression (INVALID_REGULAR_EXPRESSION)")
             _check(answer.error_code, f"broker {node_id} cannot list transactions")
             if answer.unknown_state_filters:
                 raise UsageError(f"unknown state {answer.unknown_state_filters[0]}; states are {', '.join(STATES)}")
@@ -150,17 +166,7 @@ def run_list(args: argparse.Namespace) -> int:
                 }
                 for found in answer.transaction_states
             ]
-    listed.sort(key=lambda found: str(found["id"]))
-    if args.json:
-        print_json(listed)
-    elif listed:
-        print_table(
-            ["id", "state", Column("producer id", right=True), Column("coordinator", right=True)],
-            [[found["id"], found["state"], found["producer_id"], found["coordinator"]] for found in listed],
-        )
-    else:
-        note("no transactional ids" + (" like that" if args.state or args.pattern or args.longer_than else ""))
-    return 0
+    return sorted(listed, key=lambda found: str(found["id"]))
 
 
 def _state_name(text: str) -> str:

@@ -7,7 +7,7 @@ import json
 import socket
 from typing import Any, Self
 
-from tidelog.cli.clients import ANSWER_SECONDS_MAX, CLIENT_ID, check_reachable, parse_pairs, split_address
+from tidelog.cli.clients import ANSWER_SECONDS_MAX, CLIENT_ID, parse_pairs, require_reachable, split_address
 from tidelog.cli.errors import CommandError
 from tidelog.protocol.headers import decode_response_header, encode_request_header
 from tidelog.protocol.index import is_response_header_flexible, response_class
@@ -76,7 +76,7 @@ def connect_broker(args: argparse.Namespace) -> BrokerConnection:
     settings = parse_pairs(args.client_settings, "-X")
     if settings.get("security.protocol", "plaintext").lower() != "plaintext":
         raise CommandError("this command talks to plaintext listeners only")
-    check_reachable(args.bootstrap)
+    require_reachable(args)
     failure = CommandError("no broker named")
     for address in args.bootstrap.split(","):
         try:

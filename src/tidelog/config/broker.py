@@ -139,7 +139,8 @@ class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSec
         A host that is empty or 0.0.0.0 and a port of 0 are left for the node to fill in once it is bound.
         """
         advertised = {
-            listener.name: listener for listener in self._parsed("advertised.listeners", self.advertised_listeners)
+            listener.name: listener
+            for listener in self._parsed("advertised.listeners", self.advertised_listeners or ())
         }
         return tuple(advertised.get(listener.name, listener) for listener in self.bound_listeners)
 
@@ -184,7 +185,7 @@ class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSec
         names = [listener.name for listener in bound]
         if len(set(names)) != len(names):
             raise ConfigError("Invalid value for configuration listeners: each listener must have a different name")
-        for listener in self._parsed("advertised.listeners", self.advertised_listeners):
+        for listener in self._parsed("advertised.listeners", self.advertised_listeners or ()):
             if listener.name not in names:
                 raise ConfigError(
                     f"Invalid value {listener} for configuration advertised.listeners: "

@@ -218,6 +218,10 @@ def word_list(*, default: tuple[str, ...], doc: str, **rest: Any) -> tuple[str, 
     return cast("tuple[str, ...]", Setting("LIST", default, doc, **rest))
 
 
+def optional_word_list(*, default: tuple[str, ...] | None = None, doc: str, **rest: Any) -> tuple[str, ...] | None:
+    return cast("tuple[str, ...] | None", Setting("LIST", default, doc, **rest))
+
+
 @dataclass_transform(
     kw_only_default=True,
     frozen_default=True,
@@ -233,6 +237,7 @@ def word_list(*, default: tuple[str, ...], doc: str, **rest: Any) -> tuple[str, 
         optional_text,
         word_set,
         word_list,
+        optional_word_list,
     ),
 )
 class Settings:

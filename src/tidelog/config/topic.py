@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidelog.config.lowered import check_lowered
 from tidelog.config.setting import (
     INT64_MAX,
     ConfigError,
@@ -232,6 +233,12 @@ class TopicConfig(Settings):
         default=False,
         synonyms=("tidelog.validate.records",),
         doc="Whether every record of a produced batch is parsed before it is taken, not only the batch header.",
+    )
+    tidelog_lowered_by_drain: str = text(
+        default="",
+        check=check_lowered,
+        internal=True,
+        doc="The replicas the topic had before nodes were drained, and which nodes; only the controller sets it.",
     )
     internal_segment_bytes: int | None = int32(
         default=None,  # type: ignore[arg-type]

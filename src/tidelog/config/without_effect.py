@@ -1,7 +1,7 @@
 """Settings that are taken, so that a configuration written for Kafka starts a node, but change nothing yet.
 
-`tidelog config` says so beside each of them. A test holds this list against the code: whoever makes a setting work
-takes it out of here, and a setting nobody reads cannot stay out.
+`tidelog config explain` says so beside each of them. A test holds this list against the code: a setting that is made
+to work leaves it, and a setting that is read nowhere cannot stay out.
 """
 
 from __future__ import annotations

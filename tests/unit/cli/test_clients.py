@@ -79,12 +79,14 @@ def test_client_settings_of_the_user_win() -> None:
     assert (config["client.id"], config["log_level"], config["bootstrap.servers"]) == ("mine", "7", "a:1")
 
 
-def test_the_variable_names_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TIDELOG_BOOTSTRAP", "there:1")
-    parser = argparse.ArgumentParser()
-    clients.add_connection_arguments(parser)
-    assert parser.parse_args([]).bootstrap == "there:1"
-    assert parser.parse_args(["-b", "here:2"]).bootstrap == "here:2"
+def test_a_broker_of_a_profile_that_does_not_answer_is_named_with_it() -> None:
+    args = argparse.Namespace(bootstrap=f"127.0.0.1:{closed_port()}", profile="prod", client_settings=[])
+    with pytest.raises(CommandError) as raised:
+        clients.connect_admin(args)
+    assert str(raised.value) == (
+        f"no broker answers at {args.bootstrap} (connection refused); "
+        "the address is from profile prod; name another with --profile or --bootstrap"
+    )
 
 
 def test_broker_errors_lose_their_decoration() -> None:
@@ -92,6 +94,8 @@ def test_broker_errors_lose_their_decoration() -> None:
 
     plain = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS, "Topic 'a' already exists.")
     assert clients.describe_error(plain) == "Topic 'a' already exists (TOPIC_ALREADY_EXISTS)"
+    named_by_the_library = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "Gone")
+    assert clients.describe_error(named_by_the_library) == "Gone (UNKNOWN_TOPIC_OR_PARTITION)"
     local = KafkaError(KafkaError._MSG_TIMED_OUT)
     assert clients.describe_error(local) == "Message timed out"
     assert clients.explain_kafka_error(KafkaException(local)) == "Message timed out"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import types
+from platform import python_version
 
 import pytest
 
@@ -110,6 +111,12 @@ def test_an_unknown_command_is_wrong_usage(capsys: pytest.CaptureFixture[str], w
     assert hint in captured.err
 
 
+def test_an_option_before_the_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["--profile", "prod", "topics", "list"]) == 2
+    expected = "tidelog: unknown option --profile; those of a command come after it (see `tidelog --help`)\n"
+    assert capsys.readouterr().err == expected
+
+
 def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.main(["topics", "create"]) == 2
     error = capsys.readouterr().err
@@ -125,16 +132,16 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"tidelog {__version__}, data path: {describe()}\n"
+    assert capsys.readouterr().out == f"tidelog {__version__} (Python {python_version()}, {describe()})\n"
 
 
-@pytest.mark.parametrize("noun", ["topics", "produce", "consume", "groups", "configs", "bench", "demo"])
+@pytest.mark.parametrize("noun", ["topics", "produce", "consume", "groups", "config", "bench", "demo"])
 def test_every_noun_explains_itself(capsys: pytest.CaptureFixture[str], noun: str) -> None:
     assert entry.main([noun, "--help"]) == 0
     assert capsys.readouterr().out.startswith(f"usage: tidelog {noun}")
 
 
-@pytest.mark.parametrize("noun", ["topics", "produce", "consume", "groups", "configs", "bench", "demo"])
+@pytest.mark.parametrize("noun", ["topics", "produce", "consume", "groups", "config", "bench", "demo"])
 def test_the_table_and_the_noun_say_the_same(capsys: pytest.CaptureFixture[str], noun: str) -> None:
     full = entry.build_parser(noun).format_help()
     assert entry.NOUNS[noun][1] in " ".join(full.split())
@@ -167,6 +174,16 @@ def test_an_interrupt_that_the_client_library_lost(
     monkeypatch.setattr(entry, "_abandon_output", lambda: None)
     lost = SystemError("<method 'poll' of 'cimpl.Producer' objects> returned NULL without setting an exception")
     assert run_with(monkeypatch, lost) == 130
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("failure", [CommandError("the JVM is gone"), ConnectionError("refused")])
+def test_what_goes_wrong_after_a_signal_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failure: Exception
+) -> None:
+    monkeypatch.setattr(entry, "_abandon_output", lambda: None)
+    monkeypatch.setattr(entry, "received_signal", lambda: 15)
+    assert run_with(monkeypatch, failure) == 143
     assert capsys.readouterr().err == ""
 
 

@@ -11,6 +11,7 @@ from tidelog.config.without_effect import WITHOUT_EFFECT
 
 DERIVED = {
     "internal.segment.bytes",
+    "tidelog.lowered.by.drain",
     *(
         name.replace("consumer.", f"group.consumer.{bound}.")
         for name in GroupConfig.SETTINGS

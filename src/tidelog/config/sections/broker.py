@@ -10,6 +10,7 @@ from tidelog.config.setting import (
     int32,
     int64,
     optional_text,
+    optional_word_list,
     text,
     word_list,
 )
@@ -29,9 +30,8 @@ class BrokerSection(Settings, section="broker"):
         doc="Addresses the node binds, as NAME://host:port or host:port. An empty host is every interface, port 0 "
         "any free port.",
     )
-    advertised_listeners: tuple[str, ...] = word_list(
-        default=(),
-        doc="Addresses told to clients, one for each listener name; what is bound when nothing is given.",
+    advertised_listeners: tuple[str, ...] | None = optional_word_list(
+        doc="Addresses that clients connect to, one for each listener name; what is bound when nothing is given.",
     )
     listener_security_protocol_map: tuple[str, ...] = word_list(
         default=("PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT"),

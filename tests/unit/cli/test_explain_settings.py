@@ -17,7 +17,7 @@ def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["config", *arguments]) == 0
+    assert main(["config", "explain", *arguments]) == 0
     return capsys.readouterr().out
 
 
@@ -82,7 +82,7 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert capsys.readouterr().err == "tidelog: unknown setting num.partitons (did you mean num.partitions?)\n"
     file = tmp_path / "tidelog.yaml"
     file.write_text("broker:\n  num.partitions: none\n")
-    assert main(["config", "--file", str(file)]) == 1
+    assert main(["config", "explain", "--file", str(file)]) == 1
     assert capsys.readouterr().err == (
         f"tidelog: {file} line 2: Invalid value none for configuration num.partitions: Not a number of type INT\n"
     )

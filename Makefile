@@ -12,7 +12,7 @@ COMPILE_TOOLS := .venv/.compile-tools-installed
 # Bytecode is compiled at install; Python must be free to use and refresh it, or every start pays for the compiler.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install compiled demo test test-compiled sim test-long lint format bench bench-pipeline generate lock clean dev
+.PHONY: help install compiled demo test test-compiled sim test-long lint format bench bench-pipeline generate lock dist clean dev
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -40,11 +40,12 @@ WORKERS := -n 2 $(FILE_BY_FILE)
 # Clients and nodes mostly wait for one another: three at a time take little more than half the time of two.
 WAITING_WORKERS := -n 3 $(FILE_BY_FILE)
 FOREIGN_TESTS := $(addprefix tests/,cli conformance faults hostile)
+SPARK_TESTS := $(addprefix tests/,documents pipelines)
 
 test: lint compiled $(SPARK) ## set everything up, then lint and run all tests but the long ones
-	$(BIN)/pytest -m "not long" $(WORKERS) $(addprefix --ignore ,$(FOREIGN_TESTS) tests/pipelines)
+	$(BIN)/pytest -m "not long" $(WORKERS) $(addprefix --ignore ,$(FOREIGN_TESTS) $(SPARK_TESTS))
 	$(BIN)/pytest -m "not long" $(WAITING_WORKERS) --timeout 300 $(FOREIGN) $(FOREIGN_TESTS)
-	$(BIN)/pytest -m "not long" $(WORKERS) --timeout 300 $(FOREIGN) tests/pipelines
+	$(BIN)/pytest -m "not long" $(WORKERS) --timeout 300 $(FOREIGN) $(SPARK_TESTS)
 	@$(MAKE) --no-print-directory test-compiled
 
 # The first run above is plain Python, brokers in processes of their own are compiled; this is the rest of the proof.
@@ -88,17 +89,21 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
   --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 lock: dev ## resolve the dependencies anew into requirements/
-	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
-	$(COMPILE) --upgrade pyproject.toml --extra dev -o requirements/dev.txt
-	$(COMPILE) --upgrade pyproject.toml --extra spark -o requirements/spark.txt
+	$(COMPILE) --upgrade pyproject.toml --extra admin -o requirements/runtime.txt
+	$(COMPILE) --upgrade pyproject.toml --extra admin --extra dev -o requirements/dev.txt
+	$(COMPILE) --upgrade pyproject.toml --extra admin --extra spark -o requirements/spark.txt
 	$(COMPILE) --upgrade requirements/build.in -o requirements/build.txt
 	$(COMPILE) --upgrade requirements/compile.in --constraint requirements/dev.txt -o requirements/compile.txt
+
+dist: $(RUNTIME) compiled ## sdist, wheel for every platform and compiled wheel for this one, into dist/
+	@rm -rf dist
+	@$(BIN)/python tools/build_packages.py
 
 clean: ## remove .venv and everything that can be made again
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build .demo src/tidelog/_compiled
 	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-dev: $(DEV)
+dev: $(DEV) ## create .venv with all that tests and checks need
 	@$(BIN)/python -m compileall -q src
 
 .venv/.created:

@@ -93,10 +93,14 @@ def translate(modules: list[str]) -> tuple[list[Path], list[str]]:
 
     settings = CompilerOptions(multi_file=True, target_dir=str(BUILD), group_name=GROUP)
     cache = FileSystemCache()
-    paths = [str(SRC.joinpath(*name.split("."))) + ".py" for name in modules]
+    # Tracebacks name the files as they are named here. Python looks for such names below sys.path, so they are found
+    # wherever the package is installed.
+    paths = [os.path.join(*name.split(".")) + ".py" for name in modules]
+    os.chdir(SRC)
     sources, everything, options = get_mypy_config(
         ["--config-file", str(ROOT / "pyproject.toml"), "--no-warn-unused-ignores", *paths], None, settings, cache
     )
+    options.mypy_path = []
     groups = construct_groups(sources, False, True, GROUP)
     try:
         result = emitmodule.parse_and_typecheck(everything, options, settings, groups, cache)
@@ -223,7 +227,10 @@ def main() -> int:
         elif args.force or set(compiled.read_manifest()[0]) != set(listed_modules()):
             build()
     except CannotCompile as error:
-        say(f"Tidelog runs as plain Python, which is slower and otherwise the same: {error}")
+        if args.require:
+            say(f"the data path cannot be compiled: {error}")
+        else:
+            say(f"Tidelog runs as plain Python, which is slower and otherwise the same: {error}")
         return 1 if args.require or args.can else 0
     return 0
 

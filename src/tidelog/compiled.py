@@ -151,4 +151,4 @@ def is_compiled() -> bool:
 
 def describe() -> str:
     """For people: how the data path runs in this process."""
-    return f"compiled ({len(_finder.names)} modules)" if _finder is not None else f"plain Python ({_why_not})"
+    return "compiled data path" if _finder is not None else f"plain Python data path: {_why_not}"

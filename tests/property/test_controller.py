@@ -27,10 +27,9 @@ from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.elections import PREFERRED, UNCLEAN, decide_balance_leaders, decide_elect_leaders
 from tidelog.controller.core.reassignments import Reassignment, decide_reassign
 from tidelog.controller.core.topics import NewTopic, decide_create_topics, decide_delete_topics
+from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.framing import decode_metadata_record, encode_metadata_record
 from tidelog.metadata.image import Endpoint, MetadataImage, PartitionState
-from tidelog.metadata.image_records import image_records
-from tidelog.metadata.replay import ImageBuilder
 from tidelog.model.errors import BrokerError
 from tidelog.model.ids import TopicPartition
 
@@ -53,10 +52,8 @@ class ControllerMachine(RuleBasedStateMachine):
     def run(self, decision: Decision[object]) -> None:
         encoded = [encode_metadata_record(record) for record in decision.records]
         self.log += encoded
-        builder = ImageBuilder(self.image)
-        for value in encoded:
-            builder.replay(decode_metadata_record(value))
-        before, self.image = self.image, builder.finish(len(self.log) - 1, 1)[0]
+        delta = MetadataDelta(self.image, map(decode_metadata_record, encoded))
+        before, self.image = self.image, delta.apply(len(self.log) - 1, 1)
         self._check_epochs(before)
         self._check_complete()
 
@@ -224,14 +221,10 @@ class ControllerMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_records_alone_give_the_image(self) -> None:
-        replayed = ImageBuilder(MetadataImage(cluster_id="test", controller_id=1))
-        for value in self.log:
-            replayed.replay(decode_metadata_record(value))
-        copied = ImageBuilder(MetadataImage(cluster_id="test", controller_id=1))
-        for record in image_records(self.image):
-            copied.replay(decode_metadata_record(encode_metadata_record(record)))
-        for builder in (replayed, copied):
-            image = builder.finish(self.image.offset, 1)[0]
+        snapshot = [encode_metadata_record(record) for record in self.image.records()]
+        empty = MetadataImage(cluster_id="test", controller_id=1)
+        for values in (self.log, snapshot):
+            image = MetadataDelta(empty, map(decode_metadata_record, values)).apply(self.image.offset, 1)
             assert image.brokers == self.image.brokers
             assert image.features == self.image.features
             assert {t.name: (t.topic_id, t.partitions, t.config) for t in image.topics.values()} == {

@@ -235,9 +235,9 @@ class SimulatedBroker:
             replication=self,
             clock_ms=lambda: self._clock.now_ms,
         )
-        delta = MetadataDelta()
-        delta.topics_created = list(image.topics.values())
-        delta.brokers_changed = set(image.brokers)
+        delta = MetadataDelta(image)
+        delta.topics.created.update(image.topics_by_id)
+        delta.brokers.changed = set(image.brokers)
         self.table.apply(image, delta)
 
     def _watch(self, _: int) -> None:

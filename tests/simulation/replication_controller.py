@@ -24,7 +24,6 @@ from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.partition_change import directory_of
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import Endpoint, MetadataImage
-from tidelog.metadata.replay import ImageBuilder
 from tidelog.model.errors import BrokerError
 from tidelog.protocol.generated.config_record import ConfigRecord
 from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
@@ -44,7 +43,7 @@ class SimulatedController:
         self._world = world
         self._config = BrokerConfig()
         self._heard_ms: dict[int, float] = {}
-        self.history: list[tuple[MetadataImage, MetadataDelta]] = [(MetadataImage(), MetadataDelta())]
+        self.history: list[tuple[MetadataImage, MetadataDelta]] = [(MetadataImage(), MetadataDelta(MetadataImage()))]
         """Every image there was, with what changed in it: the metadata log."""
         world.after(SESSION_MS / 4, self._check_sessions)
 
@@ -55,10 +54,8 @@ class SimulatedController:
     def decide(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
         decision = decide(self.image)
         if decision.records:
-            builder = ImageBuilder(self.image)
-            for record in decision.records:
-                builder.replay(record)
-            self.history.append(builder.finish(self.image.offset + len(decision.records), 0))
+            delta = MetadataDelta(self.image, decision.records)
+            self.history.append((delta.apply(self.image.offset + len(decision.records), 0), delta))
         return decision.reply
 
     def create_topic(self, replicas: Sequence[int], partitions: int, configs: Mapping[str, str]) -> None:

@@ -18,11 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.decision import Decision
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.difference import image_difference
 from tidelog.metadata.image import MetadataImage
-from tidelog.metadata.image_records import image_records
 from tidelog.metadata.publisher import MetadataPublisher
-from tidelog.metadata.replay import ImageBuilder
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.telemetry.logs import get_logger
 
@@ -51,7 +48,7 @@ class Controller:
         self._publishing: asyncio.Task[None] | None = None
         self._is_held = True
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self._decided: tuple[Message, ImageBuilder] | None = None
+        self._decided: tuple[Message, MetadataDelta] | None = None
         """The first record of the decision under way and the image it leads to, so that it is replayed once."""
         self._leader_id = -1
         self._last_leader_id = -1
@@ -142,10 +139,7 @@ class Controller:
             decision = decide(self._applied)
             if decision.records:
                 # Replay first: a decision that cannot be replayed must not reach the log.
-                builder = ImageBuilder(self._applied)
-                for record in decision.records:
-                    builder.replay(record)
-                self._decided = (decision.records[0], builder)
+                self._decided = (decision.records[0], MetadataDelta(self._applied, decision.records))
                 try:
                     end_offset = await self.quorum.propose(decision.records)
                 finally:
@@ -157,23 +151,18 @@ class Controller:
 
     def apply(self, records: Sequence[Message], end_offset: int, term: int) -> None:
         if self._decided is not None and records and records[0] is self._decided[0]:
-            builder = self._decided[1]
+            delta = self._decided[1]
         else:
-            builder = ImageBuilder(self._applied)
-            for record in records:
-                builder.replay(record)
-        self._follow(*builder.finish(end_offset - 1, term))
+            delta = MetadataDelta(self._applied, records)
+        self._follow(delta.apply(end_offset - 1, term), delta)
 
     def load_snapshot(self, records: Iterable[Message], end_offset: int, term: int) -> None:
-        builder = ImageBuilder(MetadataImage(cluster_id=self._applied.cluster_id, controller_id=self._leader_id))
-        for record in records:
-            builder.replay(record)
-        image = builder.finish(end_offset - 1, term)[0]
-        self._follow(image, image_difference(self._applied, image))
+        empty = MetadataImage(cluster_id=self._applied.cluster_id, controller_id=self._leader_id)
+        image = MetadataDelta(empty, records).apply(end_offset - 1, term)
+        self._follow(image, MetadataDelta.between(self._applied, image))
 
     def begin_snapshot(self) -> Callable[[], Iterable[Message]]:
-        image = self._applied
-        return lambda: image_records(image)
+        return self._applied.records
 
     def leader_changed(self, leader_id: int, term: int, *, is_active: bool) -> None:
         if leader_id not in (self._leader_id, -1) and len(list(self.quorum.members)) > 1:

@@ -95,8 +95,8 @@ class Shards(Generic[C]):
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Comes after the partitions were told, which have by then what the image says."""
         self.image = image
-        if self.topic in delta.partitions_changed or any(
-            topic.name == self.topic for topic in (*delta.topics_created, *delta.topics_deleted)
+        if self.topic in delta.topics.partitions_changed or any(
+            topic.name == self.topic for topic in (*delta.topics.created.values(), *delta.topics.deleted)
         ):
             self._follow_leaders()
 

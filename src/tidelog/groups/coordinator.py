@@ -95,12 +95,12 @@ class GroupCoordinator:
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Subscribed after the partitions, which have by then what the image says."""
         self._serves_consumer_groups = self._may_serve_consumer_groups(image)
-        changed = {topic.name for topic in (*delta.topics_created, *delta.topics_deleted)}
-        changed.update(delta.partitions_changed)
+        changed = {topic.name for topic in (*delta.topics.created.values(), *delta.topics.deleted)}
+        changed.update(delta.topics.partitions_changed)
         for core in self._shards.cores():
             core.consumers.change_metadata(image, changed)
         self._shards.metadata_changed(image, delta)
-        deleted = {topic.name for topic in delta.topics_deleted} - {OFFSETS_TOPIC}
+        deleted = {topic.name for topic in delta.topics.deleted} - {OFFSETS_TOPIC}
         if deleted:
             task = asyncio.ensure_future(self.topics_deleted(deleted))
             self._cleaning.add(task)

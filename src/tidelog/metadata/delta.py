@@ -1,44 +1,78 @@
-"""What changed between two images, for those who follow them: they look at what is named here and at nothing else."""
+"""What changed between two images, subject by subject. Subscribers look at what is named here and at nothing else."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Any, TypeVar, cast
 
-if TYPE_CHECKING:
-    from tidelog.metadata.image import TopicImage
+from tidelog.metadata import table
+from tidelog.metadata.brokers import BrokersDelta
+from tidelog.metadata.configs import ConfigsDelta
+from tidelog.metadata.framing import UnreadableMetadata
+from tidelog.metadata.image import MetadataImage
+from tidelog.metadata.sub_image import SubDelta
+from tidelog.metadata.topics import TopicsDelta
+from tidelog.protocol.message import Message
+
+D = TypeVar("D", bound=SubDelta[Any])
 
 
 class MetadataDelta:
-    """Topics are named by what they were (deleted) or are now (created, changed). A topic that was deleted and created
-    again under its name appears in both; look at the ids."""
+    """Replays records on top of an image; `apply` is the image after them. The image before stays as it is."""
 
-    __slots__ = (
-        "broker_configs_changed",
-        "brokers_changed",
-        "features_changed",
-        "group_configs_changed",
-        "partitions_changed",
-        "producer_ids_changed",
-        "topic_configs_changed",
-        "topics_created",
-        "topics_deleted",
-    )
+    __slots__ = ("_base", "_parts")
 
-    def __init__(self) -> None:
-        self.topics_created: list[TopicImage] = []
-        self.topics_deleted: list[TopicImage] = []
-        self.partitions_changed: dict[str, set[int]] = {}
-        """Topics that existed before: the partitions that were added or changed."""
-        self.topic_configs_changed: set[str] = set()
-        """Topics that existed before and whose overrides changed."""
-        self.broker_configs_changed: set[str] = set()
-        """Node ids as text, "" for all brokers."""
-        self.group_configs_changed: set[str] = set()
-        self.brokers_changed: set[int] = set()
-        """Registered, changed or gone."""
-        self.features_changed = False
-        self.producer_ids_changed = False
+    def __init__(self, base: MetadataImage, records: Iterable[Message] = ()) -> None:
+        self._base = base
+        self._parts: dict[type[SubDelta[Any]], SubDelta[Any]] = {
+            kind: kind(base.part(kind.IMAGE)) for kind in table.SUB_DELTAS
+        }
+        for record in records:
+            self.replay(record)
+
+    @classmethod
+    def between(cls, before: MetadataImage, after: MetadataImage) -> MetadataDelta:
+        """For a node that follows `before` and takes over `after` as a snapshot, without the records behind it."""
+        delta = cls(after)
+        for kind in table.SUB_DELTAS:
+            delta._parts[kind] = kind.between(before.part(kind.IMAGE), after.part(kind.IMAGE))
+        return delta
+
+    def replay(self, record: Message) -> None:
+        route = table.ROUTES.get(type(record))
+        if route is None:
+            name = type(record).__name__
+            if name in table.IGNORED:
+                return
+            raise UnreadableMetadata(f"metadata record {name} is not supported")
+        for kind, replay in route:
+            replay(self._parts[kind], record)
+
+    def apply(self, offset: int, epoch: int) -> MetadataImage:
+        """`offset` is that of the last record replayed, `epoch` that of the controller that wrote it."""
+        return MetadataImage(
+            *(part.apply() for part in self._parts.values()),
+            cluster_id=self._base.cluster_id,
+            controller_id=self._base.controller_id,
+            offset=offset,
+            epoch=epoch,
+        )
+
+    def part(self, kind: type[D]) -> D:
+        return cast("D", self._parts[kind])
+
+    @property
+    def topics(self) -> TopicsDelta:
+        return self.part(TopicsDelta)
+
+    @property
+    def brokers(self) -> BrokersDelta:
+        return self.part(BrokersDelta)
+
+    @property
+    def configs(self) -> ConfigsDelta:
+        return self.part(ConfigsDelta)
 
     @property
     def is_empty(self) -> bool:
-        return not any(getattr(self, name) for name in self.__slots__)
+        return all(part.is_empty for part in self._parts.values())

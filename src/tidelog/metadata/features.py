@@ -1,8 +1,17 @@
-"""Feature levels: what this version of the node can do, and what a new cluster starts with.
+"""Feature levels: what this version of the node supports, what a new cluster starts with, and what is finalised.
 
 Clients read the finalised levels out of ApiVersions. A level is raised by a record, so that all nodes change over at
 the same point of the log.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tidelog.metadata.sub_image import SubDelta, changed_keys
+from tidelog.protocol.generated.feature_level_record import FeatureLevelRecord
+from tidelog.protocol.message import Message
 
 METADATA_VERSION = "metadata.version"
 GROUP_VERSION = "group.version"
@@ -23,3 +32,48 @@ BOOTSTRAP: dict[str, int] = {
     TRANSACTION_VERSION: 2,
 }
 """Levels of a new cluster: those of Kafka 4.3, as far as they are supported here."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesImage:
+    levels: dict[str, int] = field(default_factory=dict)
+    """The finalised level by name. A feature that is absent is at level 0."""
+
+    def records(self) -> Iterator[Message]:
+        for name, level in self.levels.items():
+            yield FeatureLevelRecord(name=name, feature_level=level)
+
+
+class FeaturesDelta(SubDelta[FeaturesImage]):
+    __slots__ = ("_base", "changed", "levels")
+
+    IMAGE = FeaturesImage
+
+    def __init__(self, base: FeaturesImage) -> None:
+        self._base = base
+        self.levels = base.levels
+        self.changed: set[str] = set()
+        """Names of features."""
+
+    def replay_feature_level(self, record: FeatureLevelRecord) -> None:
+        self.levels = dict(self.levels)
+        if record.feature_level == 0:
+            self.levels.pop(record.name, None)
+        else:
+            self.levels[record.name] = record.feature_level
+        self.changed.add(record.name)
+
+    def apply(self) -> FeaturesImage:
+        return FeaturesImage(self.levels) if self.changed else self._base
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.changed
+
+    @classmethod
+    def between(cls, before: FeaturesImage, after: FeaturesImage) -> FeaturesDelta:
+        delta = cls(after)
+        delta.changed = changed_keys(before.levels, after.levels)
+        return delta
+
+    REPLAYS = {FeatureLevelRecord: replay_feature_level}

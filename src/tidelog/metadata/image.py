@@ -1,104 +1,51 @@
-"""The cluster as this node knows it: topics, partitions, brokers, settings, features. The fold over the metadata log.
+"""The cluster as this node knows it: the fold over the metadata log, composed of one sub-image per subject.
 
-An image never changes once it is published; `metadata.replay` builds the next one and shares what stayed the same.
-Everyone who holds an image may keep it over an await.
+An image never changes once it is published; `metadata.delta` builds the next one and shares what stayed the same. An
+image may be kept over an await.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TypeVar, cast
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.topic import TopicConfig
+from tidelog.metadata import table
+from tidelog.metadata.brokers import BrokerImage, BrokersImage, Endpoint
+from tidelog.metadata.configs import CORDONED, ConfigsImage
+from tidelog.metadata.features import FeaturesImage
+from tidelog.metadata.producer_ids import ProducerIdsImage
+from tidelog.metadata.sub_image import SubImage
+from tidelog.metadata.topics import (
+    INTERNAL_TOPICS,
+    METADATA_TOPIC,
+    NO_LEADER,
+    PartitionState,
+    TopicImage,
+    TopicsImage,
+)
+from tidelog.protocol.message import Message
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics the node keeps its own state in; clients are told that they are internal."""
+__all__ = [
+    "CORDONED",
+    "INTERNAL_TOPICS",
+    "METADATA_TOPIC",
+    "NO_LEADER",
+    "BrokerImage",
+    "Endpoint",
+    "MetadataImage",
+    "PartitionState",
+    "TopicImage",
+]
 
-METADATA_TOPIC = "__cluster_metadata"
-
-NO_LEADER = -1
-
-CORDONED = "cordoned.log.dirs"
-"""The setting of a broker that keeps new replicas away from it (KIP-1066). A node has one data directory, so that any
-value means all of the node."""
-
-
-class PartitionState(NamedTuple):
-    leader: int
-    """The node id, or -1 while no replica can lead."""
-    leader_epoch: int
-    """Grows with every change of leader; a leader that came back from a crash counts as a new one."""
-    partition_epoch: int
-    """Grows with every change of anything here."""
-    replicas: tuple[int, ...]
-    """The preferred leader first."""
-    isr: tuple[int, ...]
-    removing_replicas: tuple[int, ...] = ()
-    adding_replicas: tuple[int, ...] = ()
-    directories: tuple[bytes, ...] = ()
-    """The id of the data directory of each replica, in the order of `replicas`."""
-    leader_recovery_state: int = 0
-    """1 while a leader that was not in sync is recovering."""
-
-
-class TopicImage:
-    """One topic. `partitions` has the keys 0 to n-1."""
-
-    __slots__ = ("config", "name", "partitions", "topic_id")
-
-    def __init__(
-        self, name: str, topic_id: bytes, partitions: dict[int, PartitionState], config: Mapping[str, str]
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partitions = partitions
-        self.config = config
-        """What was set on the topic, as text; the rest comes from the broker."""
-
-    @property
-    def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
-
-    def effective_config(self, broker: BrokerConfig) -> TopicConfig:
-        """All settings of the topic on a broker (with its dynamic settings applied)."""
-        return TopicConfig.from_overrides(self.config, broker)
-
-    def __repr__(self) -> str:
-        return f"TopicImage({self.name!r}, {len(self.partitions)} partitions)"
-
-
-class Endpoint(NamedTuple):
-    name: str
-    host: str
-    port: int
-
-
-class BrokerImage(NamedTuple):
-    node_id: int
-    epoch: int
-    """The offset of the registration: a node that registers again is a new one."""
-    incarnation_id: bytes
-    endpoints: tuple[Endpoint, ...]
-    rack: str | None
-    fenced: bool
-    in_controlled_shutdown: bool
-    directories: tuple[bytes, ...]
-    features: tuple[tuple[str, int, int], ...]
-    """Name, lowest and highest level the node supports."""
-
-    def endpoint(self, listener_name: str) -> Endpoint | None:
-        """Where clients of this listener find the node; the only endpoint there is serves every listener."""
-        for endpoint in self.endpoints:
-            if endpoint.name == listener_name:
-                return endpoint
-        return self.endpoints[0] if len(self.endpoints) == 1 else None
+S = TypeVar("S", bound=SubImage)
 
 
 class MetadataImage:
-    """`topics` and `topics_by_id` hold the same objects."""
+    """`part` gives any sub-image. What requests read has an attribute of its own, taken from the sub-images once."""
 
     __slots__ = (
+        "_parts",
         "broker_configs",
         "brokers",
         "cluster_id",
@@ -106,49 +53,62 @@ class MetadataImage:
         "epoch",
         "features",
         "group_configs",
-        "next_producer_id",
         "offset",
-        "partition_count",
         "topics",
         "topics_by_id",
     )
 
     def __init__(
-        self,
-        *,
-        cluster_id: str = "",
-        topics: dict[str, TopicImage] | None = None,
-        topics_by_id: dict[bytes, TopicImage] | None = None,
-        brokers: dict[int, BrokerImage] | None = None,
-        broker_configs: dict[str, Mapping[str, str]] | None = None,
-        group_configs: dict[str, Mapping[str, str]] | None = None,
-        features: dict[str, int] | None = None,
-        next_producer_id: int = 0,
-        controller_id: int = -1,
-        offset: int = -1,
-        epoch: int = 0,
-        partition_count: int = 0,
+        self, *parts: SubImage, cluster_id: str = "", controller_id: int = -1, offset: int = -1, epoch: int = 0
     ) -> None:
+        """Sub-images that are not given are empty."""
+        given = {type(part): part for part in parts}
+        self._parts: dict[type[SubImage], SubImage] = {
+            kind.IMAGE: given.get(kind.IMAGE) or kind.IMAGE() for kind in table.SUB_DELTAS
+        }
         self.cluster_id = cluster_id
-        self.topics = {} if topics is None else topics
-        self.topics_by_id = {} if topics_by_id is None else topics_by_id
-        self.brokers = {} if brokers is None else brokers
-        self.broker_configs = {} if broker_configs is None else broker_configs
-        """Set at run time, by node id as text; "" holds for all brokers."""
-        self.group_configs = {} if group_configs is None else group_configs
-        self.features = {} if features is None else features
-        self.next_producer_id = next_producer_id
-        """The first producer id that was never handed out."""
         self.controller_id = controller_id
         self.offset = offset
         """The last record of the metadata log that is in here; -1 for none."""
         self.epoch = epoch
         """The epoch of the controller that wrote it."""
-        self.partition_count = partition_count
+        topics, configs = self.part(TopicsImage), self.part(ConfigsImage)
+        self.topics = topics.by_name
+        self.topics_by_id = topics.by_id
+        self.broker_configs = configs.brokers
+        self.group_configs = configs.groups
+        self.brokers = self.part(BrokersImage).by_id
+        self.features = self.part(FeaturesImage).levels
+
+    def part(self, kind: type[S]) -> S:
+        return cast("S", self._parts[kind])
+
+    def records(self) -> Iterator[Message]:
+        """Replayed on an empty image they make this one again: what a snapshot holds."""
+        for part in self._parts.values():
+            yield from part.records()
+
+    def with_controller(self, controller_id: int) -> MetadataImage:
+        """The same, seen by a node that knows another controller, which no record names."""
+        return MetadataImage(
+            *self._parts.values(),
+            cluster_id=self.cluster_id,
+            controller_id=controller_id,
+            offset=self.offset,
+            epoch=self.epoch,
+        )
 
     @property
     def next_offset(self) -> int:
         return self.offset + 1
+
+    @property
+    def partition_count(self) -> int:
+        return self.part(TopicsImage).partition_count
+
+    @property
+    def next_producer_id(self) -> int:
+        return self.part(ProducerIdsImage).next_producer_id
 
     def topic(self, name: str | None, topic_id: bytes | None = None) -> TopicImage | None:
         if name is not None:
@@ -177,14 +137,6 @@ class MetadataImage:
     def open_brokers(self) -> Iterator[BrokerImage]:
         """Those new replicas may be placed on."""
         return (broker for broker in self.active_brokers() if not self.is_cordoned(broker.node_id))
-
-    def with_controller(self, controller_id: int) -> MetadataImage:
-        """The same, seen by a node that knows another controller: who it is stands in no record."""
-        other = MetadataImage(cluster_id=self.cluster_id)
-        for name in self.__slots__:
-            setattr(other, name, getattr(self, name))
-        other.controller_id = controller_id
-        return other
 
     def broker_config(self, static: BrokerConfig) -> BrokerConfig:
         """What holds on the node with these static settings, once run-time settings are applied."""

@@ -267,8 +267,8 @@ class Node:
         metadata = cluster.runner.metadata
         metadata.prepare_with(table.prepare)
         metadata.subscribe(table.apply)
-        services.groups.metadata_changed(metadata.image, MetadataDelta())
-        services.transactions.metadata_changed(metadata.image, MetadataDelta())
+        services.groups.metadata_changed(metadata.image, MetadataDelta(metadata.image))
+        services.transactions.metadata_changed(metadata.image, MetadataDelta(metadata.image))
         metadata.subscribe(services.groups.metadata_changed)
         metadata.subscribe(services.transactions.metadata_changed)
         cluster.runner.publish()

@@ -105,8 +105,8 @@ class PartitionTable:
 
     async def prepare(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Makes the files of many new partitions off the event loop, so that other clients need not wait for them."""
-        added = [(topic, index) for topic in delta.topics_created for index in topic.partitions]
-        for name, indexes in delta.partitions_changed.items():
+        added = [(topic, index) for topic in delta.topics.created.values() for index in topic.partitions]
+        for name, indexes in delta.topics.partitions_changed.items():
             known = self._by_topic.get(name, {})
             added += [(image.topics[name], index) for index in indexes if index not in known]
         if len(added) >= PARTITIONS_BESIDE_MIN:
@@ -152,19 +152,19 @@ class PartitionTable:
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self._image = image
-        if delta.brokers_changed:
+        if delta.brokers.changed:
             self._follow_brokers(image)
         config = image.broker_config(self._config)
-        for topic in delta.topics_deleted:
+        for topic in delta.topics.deleted:
             self._delete_topic(topic)
-        for topic in delta.topics_created:
+        for topic in delta.topics.created.values():
             self._open_topic(topic, topic.partitions, config)
-        for name, indexes in delta.partitions_changed.items():
+        for name, indexes in delta.topics.partitions_changed.items():
             changed = image.topics[name]
             self._open_topic(changed, {index: changed.partitions[index] for index in indexes}, config)
-        if delta.broker_configs_changed:
+        if delta.configs.brokers_changed:
             self._limit_rates(config)
-        reconfigured = image.topics if delta.broker_configs_changed else delta.topic_configs_changed
+        reconfigured = image.topics if delta.configs.brokers_changed else delta.topics.configs_changed
         for name in reconfigured:
             topic_config = image.topics[name].effective_config(config)
             for partition in self._by_topic.get(name, {}).values():

@@ -14,7 +14,6 @@ from tests.simulation.observations import Applied, BecameLeader, CommitAdvanced,
 from tidelog.controller.runner import Controller
 from tidelog.metadata.framing import encode_metadata_record
 from tidelog.metadata.image import MetadataImage
-from tidelog.metadata.image_records import image_records
 from tidelog.raft.core.effects import Committed, Effect, Persist, Role, RoleChanged
 from tidelog.raft.core.messages import Entry, EntryKind, LogEnd
 from tidelog.raft.quorum import Quorum
@@ -70,6 +69,6 @@ def _show_image(image: MetadataImage, end_offset: int) -> None:
     """A digest of the state itself, however a node came to it."""
     process = current_process()
     digest = blake2b(digest_size=8)
-    for record in sorted(encode_metadata_record(record) for record in image_records(image.with_controller(-1))):
+    for record in sorted(encode_metadata_record(record) for record in image.records()):
         digest.update(record)
     process.world.observe(Applied(process.host, end_offset, int.from_bytes(digest.digest(), "big")))

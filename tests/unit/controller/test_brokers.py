@@ -22,7 +22,7 @@ from tidelog.controller.core.elections import UNCLEAN, decide_elect_leaders
 from tidelog.controller.core.sessions import BrokerSessions
 from tidelog.metadata.features import BOOTSTRAP
 from tidelog.metadata.image import Endpoint, MetadataImage, PartitionState
-from tidelog.metadata.image_records import partition_record
+from tidelog.metadata.topics import partition_record
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.config_record import ConfigRecord

@@ -12,9 +12,8 @@ from tidelog.controller.core.configs import DELETE, SET, ConfigChange, ResourceC
 from tidelog.controller.core.internal_topics import internal_topic
 from tidelog.controller.core.reassignments import Reassignment, decide_reassign
 from tidelog.controller.core.topics import NewPartitions, NewTopic, decide_create_partitions
+from tidelog.metadata.configs import RESOURCE_BROKER
 from tidelog.metadata.image import CORDONED, MetadataImage
-from tidelog.metadata.image_records import image_records
-from tidelog.metadata.replay import RESOURCE_BROKER
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 
@@ -110,7 +109,7 @@ def test_the_way_back() -> None:
 
 
 def test_a_snapshot_keeps_it() -> None:
-    again = replayed(MetadataImage(cluster_id="test"), image_records(four(3)))[0]
+    again = replayed(MetadataImage(cluster_id="test"), four(3).records())[0]
     assert [node_id for node_id in again.brokers if again.is_cordoned(node_id)] == [3]
 
 

@@ -12,8 +12,8 @@ from tidelog.controller.core.internal_topics import internal_topic
 from tidelog.controller.core.reassignments import Reassignment, decide_reassign
 from tidelog.controller.core.spreading import plan_factors, plan_restore
 from tidelog.controller.core.topics import NewTopic
+from tidelog.metadata.configs import RESOURCE_TOPIC
 from tidelog.metadata.image import MetadataImage
-from tidelog.metadata.replay import RESOURCE_TOPIC
 from tidelog.model.ids import TopicPartition
 
 P = TopicPartition("t", 0)

@@ -90,7 +90,7 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
 def test_subscribers_hear_before_the_caller(tmp_path: Path) -> None:
     async def use(controller: ControllerService) -> None:
         heard: list[str] = []
-        controller.metadata.subscribe(lambda image, delta: heard.extend(t.name for t in delta.topics_created))
+        controller.metadata.subscribe(lambda image, delta: heard.extend(t.name for t in delta.topics.created.values()))
         await create(controller, "t")
         assert heard == ["t"]
         assert "t" in controller.image.topics

@@ -29,8 +29,9 @@ from tidelog.groups.core.messages import (
     TransactionalCommit,
 )
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.features import GROUP_VERSION
+from tidelog.metadata.features import GROUP_VERSION, FeaturesImage
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
+from tidelog.metadata.topics import TopicsImage
 from tidelog.model.errors import BrokerError, ErrorCode
 
 pytestmark = pytest.mark.anyio
@@ -60,12 +61,12 @@ class OffsetsTopic:
         state = PartitionState(self.leader, self.leader_epoch, 0, (self.leader,), (self.leader,))
         topic = TopicImage(OFFSETS_TOPIC, bytes(16), dict.fromkeys(range(len(self.logs)), state), {})
         features = {GROUP_VERSION: self.group_version} if self.group_version else {}
-        return MetadataImage(topics={OFFSETS_TOPIC: topic} if self.logs else {}, features=features)
+        return MetadataImage(TopicsImage.of([topic] if self.logs else []), FeaturesImage(features))
 
     def changed(self) -> None:
         """The metadata tells of the topic as it is now."""
-        delta = MetadataDelta()
-        delta.partitions_changed[OFFSETS_TOPIC] = set(range(len(self.logs)))
+        delta = MetadataDelta(MetadataImage())
+        delta.topics.partitions_changed[OFFSETS_TOPIC] = set(range(len(self.logs)))
         for coordinator in self.followers:
             coordinator.metadata_changed(self.image(), delta)
 
@@ -397,22 +398,22 @@ async def test_what_the_metadata_says_is_followed() -> None:
     coordinator = topic.coordinator()
     coordinator.start()
     topic.logs = [MemoryLog() for _ in range(4)]
-    created = MetadataDelta()
-    created.topics_created.append(TopicImage(OFFSETS_TOPIC, bytes(16), {}, {}))
+    created = MetadataDelta(MetadataImage())
+    created.topics.created[bytes(16)] = TopicImage(OFFSETS_TOPIC, bytes(16), {}, {})
     coordinator.metadata_changed(topic.image(), created)
     coordinator.commit_offsets(commit_request("g", 1))
     assert len(await coordinator.list_groups([], [])) == 1
 
-    deleted = MetadataDelta()
-    deleted.topics_deleted.append(TopicImage("t", bytes(16), {}, {}))
+    deleted = MetadataDelta(MetadataImage())
+    deleted.topics.deleted.append(TopicImage("t", bytes(16), {}, {}))
     coordinator.metadata_changed(topic.image(), deleted)
     async with asyncio.timeout(30):
         while offset_of(coordinator, "g") != -1:
             await asyncio.sleep(0)
 
     topic.logs = []
-    gone = MetadataDelta()
-    gone.topics_deleted.append(TopicImage(OFFSETS_TOPIC, bytes(16), {}, {}))
+    gone = MetadataDelta(MetadataImage())
+    gone.topics.deleted.append(TopicImage(OFFSETS_TOPIC, bytes(16), {}, {}))
     coordinator.metadata_changed(topic.image(), gone)
     assert await code_of(lambda: coordinator.commit_offsets(commit_request("g", 1))) is ErrorCode.NOT_COORDINATOR
     assert await coordinator.list_groups([], []) == []
@@ -444,8 +445,8 @@ async def test_a_topic_made_anew_under_the_name_begins_empty() -> None:
     topic.logs = [MemoryLog()]
     image = topic.image()
     image.topics[OFFSETS_TOPIC].topic_id = b"another topic id"
-    again = MetadataDelta()
-    again.topics_created.append(image.topics[OFFSETS_TOPIC])
+    again = MetadataDelta(MetadataImage())
+    again.topics.created[b"another topic id"] = image.topics[OFFSETS_TOPIC]
     coordinator.metadata_changed(image, again)
     assert offset_of(coordinator, "g") == -1
     await coordinator.stop()

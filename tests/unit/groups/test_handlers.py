@@ -18,9 +18,11 @@ from tidelog.api.context import RequestContext
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.groups.coordinator import GroupCoordinator
-from tidelog.metadata.features import GROUP_VERSION
+from tidelog.metadata.brokers import BrokersImage
+from tidelog.metadata.features import GROUP_VERSION, FeaturesImage
 from tidelog.metadata.image import BrokerImage, Endpoint, MetadataImage, PartitionState, TopicImage
 from tidelog.metadata.publisher import MetadataPublisher
+from tidelog.metadata.topics import TopicsImage
 from tidelog.model.errors import ErrorCode
 from tidelog.net.reply import PendingReply
 from tidelog.protocol.generated.delete_groups import DeleteGroupsRequest
@@ -78,12 +80,11 @@ class Caller:
 
     def __init__(self, *, commits_at_once: bool = True) -> None:
         self.image = MetadataImage(
-            topics={"t": topic("t", TOPIC_ID, 3)},
-            topics_by_id={TOPIC_ID: topic("t", TOPIC_ID, 3)},
-            features={GROUP_VERSION: 1},
-            brokers={
-                1: BrokerImage(1, 0, bytes(16), (Endpoint("PLAINTEXT", "broker", 9092),), None, False, False, (), ())
-            },
+            TopicsImage.of([topic("t", TOPIC_ID, 3)]),
+            FeaturesImage({GROUP_VERSION: 1}),
+            BrokersImage(
+                {1: BrokerImage(1, 0, bytes(16), (Endpoint("PLAINTEXT", "broker", 9092),), None, False, False, (), ())}
+            ),
         )
         self.logs = [MemoryLog(commits_at_once=commits_at_once) for _ in range(2)]
         metadata = MetadataPublisher(self.image)

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 
+from tidelog.metadata.brokers import register_broker_record
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BrokerImage, Endpoint, MetadataImage
-from tidelog.metadata.image_records import register_broker_record
-from tidelog.metadata.replay import ImageBuilder
 from tidelog.protocol.message import Message
 
 
@@ -28,12 +27,9 @@ def broker(node_id: int, *, rack: str | None = None, fenced: bool = False, epoch
 
 
 def replayed(image: MetadataImage, records: Iterable[Message]) -> tuple[MetadataImage, MetadataDelta]:
-    builder = ImageBuilder(image)
-    count = 0
-    for record in records:
-        builder.replay(record)
-        count += 1
-    return builder.finish(image.offset + count, 1)
+    replayed = list(records)
+    delta = MetadataDelta(image, replayed)
+    return delta.apply(image.offset + len(replayed), 1), delta
 
 
 def cluster(*brokers: BrokerImage) -> MetadataImage:

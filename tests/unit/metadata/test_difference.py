@@ -6,7 +6,8 @@ from tests.unit.controller.test_topics import create
 from tests.unit.metadata.images import broker, cluster, replayed
 
 from tidelog.controller.core.topics import NewTopic
-from tidelog.metadata.difference import image_difference
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.table import SUB_DELTAS
 from tidelog.protocol.generated.broker_registration_change_record import BrokerRegistrationChangeRecord
 from tidelog.protocol.generated.config_record import ConfigRecord
 from tidelog.protocol.generated.feature_level_record import FeatureLevelRecord
@@ -33,7 +34,11 @@ def test_every_kind_of_change_is_named() -> None:
             ProducerIdsRecord(broker_id=1, broker_epoch=0, next_producer_id=1000),
         ],
     )
-    found = image_difference(before, after)
-    for name in type(found).__slots__:
-        assert getattr(found, name) == getattr(told, name), name
-    assert image_difference(after, after).is_empty
+    found = MetadataDelta.between(before, after)
+    for kind in SUB_DELTAS:
+        names = [name for name in kind.__slots__ if not name.startswith("_")]
+        part, expected = found.part(kind), told.part(kind)
+        assert not part.is_empty, kind
+        for name in names:
+            assert getattr(part, name) == getattr(expected, name), (kind, name)
+    assert MetadataDelta.between(after, after).is_empty

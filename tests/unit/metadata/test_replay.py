@@ -3,8 +3,10 @@
 import pytest
 from tests.unit.metadata.images import broker, cluster, replayed
 
+from tidelog.metadata.features import FeaturesDelta
 from tidelog.metadata.framing import UnreadableMetadata
 from tidelog.metadata.image import MetadataImage
+from tidelog.metadata.producer_ids import ProducerIdsDelta
 from tidelog.protocol.generated.access_control_entry_record import AccessControlEntryRecord
 from tidelog.protocol.generated.broker_registration_change_record import BrokerRegistrationChangeRecord
 from tidelog.protocol.generated.config_record import ConfigRecord
@@ -52,8 +54,8 @@ def test_a_topic_is_created() -> None:
     assert topic.partitions[1].replicas == (1, 2)
     assert topic.partitions[1].leader_epoch == 0
     assert image.partition_count == 2
-    assert delta.topics_created == [topic]
-    assert not delta.partitions_changed
+    assert delta.topics.created == {ID: topic}
+    assert not delta.topics.partitions_changed
     assert before.topics == {}
     assert image.offset == before.offset + 3
 
@@ -64,8 +66,8 @@ def test_partitions_are_added_to_a_copy() -> None:
     assert list(image.topics["t"].partitions) == [0, 1, 2]
     assert list(before.topics["t"].partitions) == [0, 1]
     assert image.topics_by_id[ID] is image.topics["t"]
-    assert delta.partitions_changed == {"t": {2}}
-    assert not delta.topics_created
+    assert delta.topics.partitions_changed == {"t": {2}}
+    assert not delta.topics.created
     assert image.partition_count == 3
 
 
@@ -78,7 +80,7 @@ def test_a_new_leader_is_a_new_epoch_and_other_changes_are_not() -> None:
     state = image.topics["t"].partitions[0]
     assert (state.leader, state.leader_epoch, state.partition_epoch, state.isr) == (2, 1, 2, (1,))
     assert before.topics["t"].partitions[0].partition_epoch == 0
-    assert delta.partitions_changed == {"t": {0}}
+    assert delta.topics.partitions_changed == {"t": {0}}
 
 
 def test_a_topic_is_removed() -> None:
@@ -86,15 +88,15 @@ def test_a_topic_is_removed() -> None:
     image, delta = replayed(before, [RemoveTopicRecord(topic_id=ID)])
     assert image.topics == image.topics_by_id == {}
     assert image.partition_count == 0
-    assert delta.topics_deleted == [before.topics["t"]]
+    assert delta.topics.deleted == [before.topics["t"]]
 
 
 def test_removed_and_created_again_in_one_batch() -> None:
     before = with_topic()
     image, delta = replayed(before, [RemoveTopicRecord(topic_id=ID), *topic_records(topic_id=OTHER_ID, count=1)])
     assert image.topics["t"].topic_id == OTHER_ID
-    assert [topic.topic_id for topic in delta.topics_deleted] == [ID]
-    assert [topic.topic_id for topic in delta.topics_created] == [OTHER_ID]
+    assert [topic.topic_id for topic in delta.topics.deleted] == [ID]
+    assert list(delta.topics.created) == [OTHER_ID]
 
 
 def test_created_and_removed_in_one_batch_leaves_no_trace() -> None:
@@ -112,8 +114,8 @@ def test_settings_are_set_and_taken_back() -> None:
     image, delta = replayed(before, [setting("5"), setting("6", 4, ""), setting("7", 4, "1")])
     assert image.topics["t"].config == {"retention.ms": "5"}
     assert image.broker_configs == {"": {"retention.ms": "6"}, "1": {"retention.ms": "7"}}
-    assert delta.topic_configs_changed == {"t"}
-    assert delta.broker_configs_changed == {"", "1"}
+    assert delta.topics.configs_changed == {"t"}
+    assert delta.configs.brokers_changed == {"", "1"}
     assert before.topics["t"].config == {}
     image, _ = replayed(image, [setting(None), setting(None, 4, "1")])
     assert image.topics["t"].config == {}
@@ -125,7 +127,7 @@ def test_brokers_come_change_and_go() -> None:
     image, delta = replayed(before, [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=3, fenced=1)])
     assert before.is_live(1)
     assert not image.is_live(1)
-    assert delta.brokers_changed == {1}
+    assert delta.brokers.changed == {1}
     image, _ = replayed(image, [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=3, fenced=-1)])
     assert image.is_live(1)
     image, _ = replayed(image, [UnregisterBrokerRecord(broker_id=1, broker_epoch=3)])
@@ -139,8 +141,8 @@ def test_features_and_producer_ids() -> None:
     )
     assert image.features == {"x": 2}
     assert image.next_producer_id == 1000
-    assert delta.features_changed
-    assert delta.producer_ids_changed
+    assert delta.part(FeaturesDelta).changed == {"x"}
+    assert delta.part(ProducerIdsDelta).next_producer_id == 1000
     assert replayed(image, [FeatureLevelRecord(name="x", feature_level=0)])[0].features == {}
 
 

@@ -18,9 +18,9 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome, decide_alter_partitions
 from tidelog.controller.core.brokers import Registration, decide_fence_broker, decide_heartbeat, decide_register_broker
 from tidelog.controller.core.decision import Decision
+from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import Endpoint, MetadataImage
 from tidelog.metadata.publisher import MetadataPublisher
-from tidelog.metadata.replay import ImageBuilder
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.net.budget import ByteBudget
@@ -217,10 +217,8 @@ class SmallCluster:
     def decide(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
         decision = decide(self.image)
         if decision.records:
-            builder = ImageBuilder(self.image)
-            for record in decision.records:
-                builder.replay(record)
-            self.image, delta = builder.finish(self.image.offset + len(decision.records), 0)
+            delta = MetadataDelta(self.image, decision.records)
+            self.image = delta.apply(self.image.offset + len(decision.records), 0)
             for broker in self.brokers.values():
                 if broker.is_listening and not broker.is_cut_off:
                     broker.metadata.publish(self.image, delta)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.unit.partitions.small_cluster import TOPIC, SmallBroker, SmallCluster
 
-from tidelog.metadata.replay import ImageBuilder
+from tidelog.metadata.delta import MetadataDelta
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.partitions.table import PARTITIONS_BESIDE_MIN, PartitionTable
@@ -63,11 +63,10 @@ async def test_threads_open_logs_but_the_loop_takes_them_in(tmp_path: Path) -> N
                 replication=broker.replication,
             )
             await table.load(cluster.image)
-            builder = ImageBuilder(cluster.image)
-            builder.replay(TopicRecord(name="many", topic_id=NEW_ID))
+            delta = MetadataDelta(cluster.image, [TopicRecord(name="many", topic_id=NEW_ID)])
             for index in range(PARTITIONS_BESIDE_MIN):
-                builder.replay(PartitionRecord(partition_id=index, topic_id=NEW_ID, replicas=[1], isr=[1], leader=1))
-            image, delta = builder.finish(cluster.image.offset + 1, 0)
+                delta.replay(PartitionRecord(partition_id=index, topic_id=NEW_ID, replicas=[1], isr=[1], leader=1))
+            image = delta.apply(cluster.image.offset + 1, 0)
             await table.prepare(image, delta)
             assert threads.ran > 0
             assert threads.changed == set()
@@ -110,10 +109,9 @@ async def test_a_log_for_which_there_was_no_room_is_opened_when_there_is(
     async with SmallCluster(tmp_path) as cluster:
         await cluster.start(1)
         table = cluster.brokers[1].table
-        builder = ImageBuilder(cluster.image)
-        builder.replay(TopicRecord(name="new", topic_id=NEW_ID))
-        builder.replay(PartitionRecord(partition_id=0, topic_id=NEW_ID, replicas=[1], isr=[1], leader=1))
-        image, delta = builder.finish(cluster.image.offset + 1, 0)
+        delta = MetadataDelta(cluster.image, [TopicRecord(name="new", topic_id=NEW_ID)])
+        delta.replay(PartitionRecord(partition_id=0, topic_id=NEW_ID, replicas=[1], isr=[1], leader=1))
+        image = delta.apply(cluster.image.offset + 1, 0)
 
         def refuse(*_: object) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")

@@ -9,7 +9,6 @@ from tests.unit.raft.driver import member, voters
 
 from tidelog.metadata.framing import decode_metadata_record, encode_metadata_record
 from tidelog.metadata.image import MetadataImage
-from tidelog.metadata.image_records import image_records
 from tidelog.protocol.generated.config_record import ConfigRecord
 from tidelog.protocol.generated.feature_level_record import FeatureLevelRecord
 from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
@@ -44,7 +43,7 @@ def full_image() -> MetadataImage:
 
 
 def encoded(image: MetadataImage) -> bytes:
-    values = map(encode_metadata_record, image_records(image))
+    values = map(encode_metadata_record, image.records())
     return b"".join(encode_snapshot(values, MEMBERS, SnapshotId(image.next_offset, image.epoch), 5))
 
 

@@ -15,6 +15,7 @@ from tidelog.coordination.log import Marker
 from tidelog.coordination.partitioning import TRANSACTIONS_TOPIC
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
+from tidelog.metadata.topics import TopicsImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.transactions.coordinator import TransactionCoordinator
@@ -56,7 +57,7 @@ class World:
     def image(self, leader: int, leader_epoch: int = 0) -> MetadataImage:
         state = PartitionState(leader, leader_epoch, 0, (leader,), (leader,))
         topic = TopicImage(TRANSACTIONS_TOPIC, bytes(16), dict.fromkeys(range(len(self.logs)), state), {})
-        return MetadataImage(topics={TRANSACTIONS_TOPIC: topic})
+        return MetadataImage(TopicsImage.of([topic]))
 
     def new_coordinator(self, node_id: int = NODE_ID) -> TransactionCoordinator:
         async def create() -> None:
@@ -77,8 +78,8 @@ class World:
         )
 
     def change_leader(self, leader: int, leader_epoch: int) -> None:
-        delta = MetadataDelta()
-        delta.partitions_changed[TRANSACTIONS_TOPIC] = set(range(len(self.logs)))
+        delta = MetadataDelta(MetadataImage())
+        delta.topics.partitions_changed[TRANSACTIONS_TOPIC] = set(range(len(self.logs)))
         self.coordinator.metadata_changed(self.image(leader, leader_epoch), delta)
 
     async def restart(self) -> None:

@@ -9,7 +9,7 @@ from tidelog.controller.core.brokers import require_broker
 from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.partition_change import RECOVERED, RECOVERING, PartitionChange
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
-from tidelog.metadata.replay import NO_LEADER_CHANGE, changed_partition
+from tidelog.metadata.topics import NO_LEADER_CHANGE, changed_partition
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.message import Message
 

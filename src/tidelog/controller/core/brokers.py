@@ -13,10 +13,10 @@ from typing import NamedTuple
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.decision import RECORDS_PER_DECISION_MAX, Decision
 from tidelog.controller.core.partition_change import CanLead, PartitionChange
+from tidelog.metadata.brokers import register_broker_record
+from tidelog.metadata.configs import RESOURCE_BROKER
 from tidelog.metadata.features import BOOTSTRAP, SUPPORTED
 from tidelog.metadata.image import CORDONED, NO_LEADER, BrokerImage, Endpoint, MetadataImage, TopicImage
-from tidelog.metadata.image_records import register_broker_record
-from tidelog.metadata.replay import RESOURCE_BROKER
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.broker_registration_change_record import BrokerRegistrationChangeRecord
 from tidelog.protocol.generated.config_record import ConfigRecord

@@ -14,8 +14,8 @@ from tidelog.config.topic import TopicConfig
 from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.names import check_topic_name
 from tidelog.controller.core.topics import check_topic_configs
+from tidelog.metadata.configs import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
 from tidelog.metadata.image import CORDONED, MetadataImage
-from tidelog.metadata.replay import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.config_record import ConfigRecord
 from tidelog.protocol.message import Message

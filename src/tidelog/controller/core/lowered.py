@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tidelog.config.lowered import LOWERED, Lowered, lowered_of
+from tidelog.metadata.configs import RESOURCE_TOPIC
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
-from tidelog.metadata.replay import RESOURCE_TOPIC
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.config_record import ConfigRecord
 

@@ -18,8 +18,8 @@ from tidelog.controller.core.placement import (
     place_in_turn,
     place_on_least_loaded,
 )
+from tidelog.metadata.configs import RESOURCE_TOPIC
 from tidelog.metadata.image import INTERNAL_TOPICS, METADATA_TOPIC, MetadataImage, TopicImage
-from tidelog.metadata.replay import RESOURCE_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.protocol.generated.config_record import ConfigRecord

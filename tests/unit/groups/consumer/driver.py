@@ -12,6 +12,7 @@ from tidelog.groups.core.consumer.records import Partitions
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.groups.core.shard import GroupShard
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
+from tidelog.metadata.topics import TopicsImage
 
 SESSION_MS = 45_000
 REVOKE_MS = 60_000
@@ -23,12 +24,12 @@ def topic_id(name: str, incarnation: int = 0) -> bytes:
 
 def image_of(topics: Mapping[str, int | tuple[int, int]], offset: int = 0) -> MetadataImage:
     """Name to partitions, or to (partitions, incarnation)."""
-    found = {}
+    found = []
     for name, told in topics.items():
         count, incarnation = told if isinstance(told, tuple) else (told, 0)
         partitions = {p: PartitionState(1, 0, 0, (1,), (1,)) for p in range(count)}
-        found[name] = TopicImage(name, topic_id(name, incarnation), partitions, {})
-    return MetadataImage(topics=found, topics_by_id={t.topic_id: t for t in found.values()}, offset=offset)
+        found.append(TopicImage(name, topic_id(name, incarnation), partitions, {}))
+    return MetadataImage(TopicsImage.of(found), offset=offset)
 
 
 class ConsumerDriver(ShardDriver):

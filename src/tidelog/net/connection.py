@@ -80,10 +80,11 @@ class Connection:
         the transport closes this object too, so that a descriptor that was reused is never written to."""
         self._listener = listener
         self._socket = plain_socket
-        self._budget = listener.budget
-        self._metrics = listener.metrics
+        settings, shared = listener.settings, listener.shared
+        self._budget = shared.budget
+        self._metrics = shared.metrics
         self._dispatch = dispatch
-        self._frames = FrameReader(listener.scratch, listener.frame_bytes_max, places=listener.places)
+        self._frames = FrameReader(shared.scratch, settings.frame_bytes_max, places=shared.places)
         self._queued_frames: deque[Frame] = deque()
         """Whole requests that wait for their turn."""
         self._answers: deque[tuple[PendingReply, int, int]] = deque()
@@ -98,7 +99,7 @@ class Connection:
         inside of that, or it would be answered first."""
         self._is_continued = False
         """Whether the loop will come back to the queued requests by itself."""
-        self._outbox: Outbox = listener.outbox
+        self._outbox: Outbox = shared.outbox
         self._is_in_outbox = False
         """Whether `send_now` will be called in this turn of the loop."""
         self._is_buffered = False
@@ -111,20 +112,20 @@ class Connection:
         """Made when the first large region is sent; busy while the socket is full of one."""
         self._held_bytes = 0
         """Bytes read and not yet answered (incomplete, queued and started requests), all charged to the budget."""
-        self._held_bytes_max = listener.connection_bytes_max
-        self._requests_max = listener.requests_per_connection_max
+        self._held_bytes_max = settings.connection_bytes_max
+        self._requests_max = settings.requests_per_connection_max
         self._is_reading = True
         self._is_at_eof = False
         self._is_write_paused = False
         self._is_closed = False
         self._close_reason = "peer"
         self._transport: asyncio.Transport
-        self.listener_name = listener.name
+        self.listener_name = settings.name
         self.peer_host = ""
         self.peer_port = 0
         self.client_software: tuple[str, str] | None = None
         """Name and version the client gave in ApiVersions."""
-        self.last_active_s = listener.monotonic_s()
+        self.last_active_s = shared.monotonic_s()
         """As the listener knows, which looks at all connections once in a while."""
         self.was_heard = False
         """Since the listener last looked: a clock that every read asks would cost more than it is worth."""

@@ -6,18 +6,14 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from tidelog.model import limits
 from tidelog.net.accepting import Acceptor
-from tidelog.net.budget import ByteBudget
 from tidelog.net.connection import Connection, Dispatch
-from tidelog.net.framing import SCRATCH_BYTES
 from tidelog.net.loop_side import ConnectionProtocol
-from tidelog.net.outbox import Outbox
-from tidelog.net.places import FramePlaces
+from tidelog.net.shared import SharedByListeners
 from tidelog.telemetry.logs import get_logger, report_held_back
-from tidelog.telemetry.metrics import NodeMetrics
 
 logger = get_logger("tidelog.net")
 
@@ -30,66 +26,35 @@ class ListenError(Exception):
     """The address cannot be used; the message says why in one line."""
 
 
-class ConnectionCounts:
-    """How many connections a node has, over all its listeners."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerSettings:
+    name: str
+    """The name in `listeners`, such as PLAINTEXT."""
+    frame_bytes_max: int = limits.FRAME_BYTES_MAX
+    connections_max: int = limits.CONNECTIONS_MAX
+    """Counted over all listeners of the node, like those per host."""
+    connections_per_host_max: int = limits.CONNECTIONS_MAX
+    is_for_nodes: bool = False
+    """Other nodes use it and clients do not. Of the two limits on the total, only the hard one holds then: clients must
+    not keep a node out of its cluster."""
+    requests_per_connection_max: int = limits.CONNECTION_IN_FLIGHT_REQUESTS_MAX
+    backlog: int = 1024
+    send_buffer_bytes: int = -1
+    """-1: as the system chooses."""
+    receive_buffer_bytes: int = -1
+    idle_s: float = 600.0
 
-    def __init__(self) -> None:
-        self.total = 0
-        self.by_host: dict[str, int] = {}
-
-    def opened(self, host: str) -> None:
-        self.total += 1
-        self.by_host[host] = self.by_host.get(host, 0) + 1
-
-    def closed(self, host: str) -> None:
-        self.total -= 1
-        left = self.by_host[host] - 1
-        if left:
-            self.by_host[host] = left
-        else:
-            del self.by_host[host]
+    @property
+    def connection_bytes_max(self) -> int:
+        """How much one connection may have in flight: at least its largest request and a little of the next."""
+        return max(limits.CONNECTION_IN_FLIGHT_BYTES_MAX, self.frame_bytes_max + (1 << 20))
 
 
 class Listener:
-    def __init__(
-        self,
-        name: str,
-        metrics: NodeMetrics,
-        *,
-        budget: ByteBudget,
-        frame_bytes_max: int = limits.FRAME_BYTES_MAX,
-        connections_max: int = limits.CONNECTIONS_MAX,
-        connections_per_host_max: int = limits.CONNECTIONS_MAX,
-        counts: ConnectionCounts | None = None,
-        is_for_nodes: bool = False,
-        requests_per_connection_max: int = limits.CONNECTION_IN_FLIGHT_REQUESTS_MAX,
-        backlog: int = 1024,
-        send_buffer_bytes: int = -1,
-        receive_buffer_bytes: int = -1,
-        idle_s: float = 600.0,
-        monotonic_s: Callable[[], float],
-    ) -> None:
-        """`counts` is shared by the listeners of a node, and so are the limits on it. For a listener that other nodes
-        use, and clients do not, only the hard limit holds: clients must not keep a node out of its cluster."""
-        self.name = name
-        self.metrics = metrics
-        self.budget = budget
-        self.frame_bytes_max = frame_bytes_max
-        self.connection_bytes_max = max(limits.CONNECTION_IN_FLIGHT_BYTES_MAX, frame_bytes_max + (1 << 20))
-        self.monotonic_s = monotonic_s
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        """Where the sockets of all connections are read into, one at a time."""
-        self.places = FramePlaces()
-        self.outbox = Outbox()
+    def __init__(self, settings: ListenerSettings, shared: SharedByListeners) -> None:
+        self.settings = settings
+        self.shared = shared
         self._dispatch: Dispatch | None = None
-        self._connections_max = connections_max
-        self._connections_per_host_max = connections_per_host_max
-        self._counts = counts if counts is not None else ConnectionCounts()
-        self._is_for_nodes = is_for_nodes
-        self.requests_per_connection_max = requests_per_connection_max
-        self._backlog = backlog
-        self._buffer_sizes = ((socket.SO_SNDBUF, send_buffer_bytes), (socket.SO_RCVBUF, receive_buffer_bytes))
-        self._idle_s = idle_s
         self._connections: set[Connection] = set()
         self._acceptor: Acceptor | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -102,7 +67,7 @@ class Listener:
 
     async def bind(self, host: str, port: int) -> None:
         """Takes the address; nobody is accepted before `serve`, so that the node can finish its start first."""
-        acceptor = Acceptor(self._new_connection, self._backlog)
+        acceptor = Acceptor(self._new_connection, self.settings.backlog)
         try:
             bound_host, self.port = await acceptor.bind(host, port)
         except OSError as error:
@@ -136,25 +101,28 @@ class Listener:
 
     def connection_opened(self, connection: Connection) -> None:
         self._connections.add(connection)
-        self.metrics.connections_total += 1
-        self.metrics.connections_current += 1
+        self.shared.metrics.connections_total += 1
+        self.shared.metrics.connections_current += 1
         host = connection.peer_host
-        self._counts.opened(host)
-        connections_max = limits.CONNECTIONS_MAX if self._is_for_nodes else self._connections_max
-        if self._counts.total > connections_max:
+        self.shared.counts.opened(host)
+        settings = self.settings
+        connections_max = limits.CONNECTIONS_MAX if settings.is_for_nodes else settings.connections_max
+        if self.shared.counts.total > connections_max:
             connection.close("limit", f"more than {connections_max} connections")
-        elif self._counts.by_host[host] > self._connections_per_host_max:
-            connection.close("limit", f"more than {self._connections_per_host_max} connections from {host}")
+        elif self.shared.counts.by_host[host] > settings.connections_per_host_max:
+            connection.close("limit", f"more than {settings.connections_per_host_max} connections from {host}")
 
     def size_buffers(self, connected: socket.socket) -> None:
-        for option, size_bytes in self._buffer_sizes:
+        settings = self.settings
+        sizes = ((socket.SO_SNDBUF, settings.send_buffer_bytes), (socket.SO_RCVBUF, settings.receive_buffer_bytes))
+        for option, size_bytes in sizes:
             if size_bytes > 0:
                 connected.setsockopt(socket.SOL_SOCKET, option, size_bytes)
 
     def connection_closed(self, connection: Connection, reason: str) -> None:
         self._connections.discard(connection)
-        self._counts.closed(connection.peer_host)
-        self.metrics.count_closed(reason)
+        self.shared.counts.closed(connection.peer_host)
+        self.shared.metrics.count_closed(reason)
 
     def report_close(self, connection: Connection, reason: str, detail: str) -> None:
         """Says that this node closes a connection, in at most a few lines a minute for each reason and host."""
@@ -173,15 +141,15 @@ class Listener:
     def _sweep(self) -> None:
         """Closes idle connections, and when memory is short those that sit on incomplete requests."""
         report_held_back()
-        now_s = self.monotonic_s()
+        now_s = self.shared.monotonic_s()
         for connection in list(self._connections):
             if connection.was_heard:
                 connection.was_heard = False
                 connection.last_active_s = now_s
             silent_s = now_s - connection.last_active_s
-            if connection.has_partial_frame and silent_s > STALLED_FRAME_S and self.budget.is_spent:
+            if connection.has_partial_frame and silent_s > STALLED_FRAME_S and self.shared.budget.is_spent:
                 connection.close("slow", "an incomplete request held memory the node is short of")
-            elif silent_s > self._idle_s and connection.is_idle:
+            elif silent_s > self.settings.idle_s and connection.is_idle:
                 connection.close("idle")
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
 

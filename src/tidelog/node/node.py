@@ -30,8 +30,8 @@ from tidelog.groups.coordinator import GroupCoordinator
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import Endpoint
 from tidelog.model import limits
-from tidelog.net.budget import ByteBudget
-from tidelog.net.listener import ConnectionCounts, Listener, ListenError
+from tidelog.net.listener import Listener, ListenError, ListenerSettings
+from tidelog.net.shared import SharedByListeners
 from tidelog.node.cluster import Cluster
 from tidelog.node.errors import NodeStartError
 from tidelog.node.local_layout import find_own_directory
@@ -288,39 +288,34 @@ class Node:
     async def _bind_listeners(self) -> None:
         config = self.config
         wanted_bytes = config.queued_max_request_bytes
-        budget = ByteBudget(
-            max(
-                wanted_bytes if wanted_bytes > 0 else limits.NODE_IN_FLIGHT_BYTES_MAX,
-                # The largest frame, its size in front of it, and a byte: a budget that is spent is not read for.
-                config.socket_request_max_bytes + limits.FRAME_SIZE_BYTES + 1,
-            )
+        budget_bytes = max(
+            wanted_bytes if wanted_bytes > 0 else limits.NODE_IN_FLIGHT_BYTES_MAX,
+            # The largest frame, its size in front of it, and a byte: a budget that is spent is not read for.
+            config.socket_request_max_bytes + limits.FRAME_SIZE_BYTES + 1,
         )
-        counts = ConnectionCounts()
+        shared = SharedByListeners(self.metrics, monotonic_s, budget_bytes=budget_bytes)
         several = len(config.bound_listeners) > 1
         for wanted in config.bound_listeners:
-            listener = Listener(
-                wanted.name,
-                self.metrics,
-                budget=budget,
+            settings = ListenerSettings(
+                name=wanted.name,
                 frame_bytes_max=config.socket_request_max_bytes,
                 connections_max=min(config.max_connections, limits.CONNECTIONS_MAX),
                 connections_per_host_max=config.max_connections_per_ip,
-                counts=counts,
                 is_for_nodes=several and wanted.name == config.inter_broker_listener_name,
                 requests_per_connection_max=config.queued_max_requests,
                 backlog=config.socket_listen_backlog_size,
                 send_buffer_bytes=config.socket_send_buffer_bytes,
                 receive_buffer_bytes=config.socket_receive_buffer_bytes,
                 idle_s=config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else float("inf"),
-                monotonic_s=monotonic_s,
             )
+            listener = Listener(settings, shared)
             await listener.bind(wanted.host, wanted.port)
             self._listeners.append(listener)
 
     def _offer_samples(self, table: PartitionTable, services: Services) -> None:
         """What is looked up when somebody scrapes, rather than counted all the time."""
         assert self._cluster is not None, "the cluster comes before the samples"
-        budget = self._listeners[0].budget
+        budget = self._listeners[0].shared.budget
         self.metrics.sample_node = partial(sample_node, services, self._cluster.runner, table, budget)
         self.metrics.sample_partitions = table.sample
         self.metrics.sample_groups = services.groups.sample_groups

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tidelog.net.budget import ByteBudget
 from tidelog.net.connection import Connection
-from tidelog.net.listener import Listener
+from tidelog.net.listener import Listener, ListenerSettings
 from tidelog.net.reply import Reply
+from tidelog.net.shared import SharedByListeners
 from tidelog.node.event_loop import new_event_loop
 from tidelog.telemetry.metrics import NodeMetrics
 
@@ -41,10 +41,16 @@ def run_scenario(scenario: Callable[[], Awaitable[None]]) -> None:
 
 @asynccontextmanager
 async def serving(
-    dispatch: Callable[[Connection, Any, int], Reply], budget_bytes: int = 1 << 20, **options: Any
+    dispatch: Callable[[Connection, Any, int], Reply],
+    budget_bytes: int = 1 << 20,
+    *,
+    monotonic_s: Callable[[], float] = time.monotonic,
+    shared: SharedByListeners | None = None,
+    **settings: Any,
 ) -> AsyncIterator[tuple[Listener, Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]]]:
-    options.setdefault("monotonic_s", time.monotonic)
-    listener = Listener("PLAINTEXT", NodeMetrics(), budget=ByteBudget(budget_bytes), **options)
+    if shared is None:
+        shared = SharedByListeners(NodeMetrics(), monotonic_s, budget_bytes=budget_bytes)
+    listener = Listener(ListenerSettings(name="PLAINTEXT", **settings), shared)
     await listener.bind("127.0.0.1", 0)
     await listener.serve(dispatch)
     writers: list[asyncio.StreamWriter] = []

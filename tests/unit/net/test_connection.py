@@ -51,7 +51,7 @@ def test_large_requests_do_not_overwrite_what_is_still_looked_at() -> None:
             contents = [bytes([number]) * 500_000 for number in range(8)]
             writer.write(b"".join(map(frame, contents)))
             assert [await read_frame(reader) for _ in contents] == contents, "answers are views of the requests"
-            assert listener.places.lent_count == 0
+            assert listener.shared.places.lent_count == 0
 
     run_scenario(run)
 
@@ -79,9 +79,9 @@ def test_a_request_cut_short_gives_its_place_back() -> None:
         async with serving(echo, 1 << 24) as (listener, connect):
             _, writer = await connect()
             writer.write(frame(b"x" * 500_000)[:400_000])
-            await wait_until(lambda: listener.places.lent_count == 1)
+            await wait_until(lambda: listener.shared.places.lent_count == 1)
             writer.close()
-            await wait_until(lambda: listener.places.lent_count == 0)
+            await wait_until(lambda: listener.shared.places.lent_count == 0)
 
     run_scenario(run)
 
@@ -163,7 +163,7 @@ def test_file_regions_arrive_whole_and_in_order(tmp_path: Path, is_slow: bool) -
                     writer.transport.resume_reading()  # type: ignore[attr-defined]
                 assert await read_frame(reader) == expected
                 assert await read_frame(reader) == b"small answer"
-            assert listener.budget.used_bytes == 0
+            assert listener.shared.budget.used_bytes == 0
 
     run_scenario(run)
 
@@ -197,20 +197,20 @@ def test_reading_stops_when_the_node_holds_too_much_and_goes_on_later() -> None:
             reader, second = await connect()
             first.write(frame(b"x" * 999_996))
             await wait_until(lambda: len(pending) == 1)
-            assert listener.budget.is_spent
+            assert listener.shared.budget.is_spent
             for _ in range(20):
                 second.write(frame(b"y" * 100_000))
-            await wait_until(lambda: listener.budget.used_bytes > 1_000_000)
+            await wait_until(lambda: listener.shared.budget.used_bytes > 1_000_000)
             await asyncio.sleep(0.1)
-            assert listener.budget.used_bytes < 1_700_000, "the second connection must not be read on"
-            assert listener.metrics.reads_paused == 2
+            assert listener.shared.budget.used_bytes < 1_700_000, "the second connection must not be read on"
+            assert listener.shared.metrics.reads_paused == 2
             pending[0].complete([b"done"])
             await wait_until(lambda: len(pending) > 10)
             for number in range(1, 21):
                 await wait_until(lambda number=number: len(pending) > number)  # type: ignore[misc]
                 pending[number].complete([b"answer"])
                 assert await read_frame(reader) == b"answer"
-            assert listener.budget.used_bytes == 0
+            assert listener.shared.budget.used_bytes == 0
 
     run_scenario(run)
 
@@ -225,8 +225,8 @@ def test_garbage_closes_only_its_own_connection(garbage: bytes) -> None:
             assert await bad_reader.read() == b""
             good.write(frame(b"still here"))
             assert await read_frame(good_reader) == b"still here"
-            assert listener.metrics.connections_closed["oversized"] == 1
-            await wait_until(lambda: listener.budget.used_bytes == 0)
+            assert listener.shared.metrics.connections_closed["oversized"] == 1
+            await wait_until(lambda: listener.shared.budget.used_bytes == 0)
 
     run_scenario(run)
 
@@ -240,7 +240,7 @@ def test_a_refused_request_closes_the_connection_with_its_reason() -> None:
             reader, writer = await connect()
             writer.write(frame(b"anything"))
             assert await reader.read() == b""
-            await wait_until(lambda: listener.metrics.connections_closed["malformed"] == 1)
+            await wait_until(lambda: listener.shared.metrics.connections_closed["malformed"] == 1)
 
     run_scenario(run)
 

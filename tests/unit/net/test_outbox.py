@@ -69,7 +69,7 @@ def test_replies_that_the_socket_does_not_take_at_once_stay_in_order() -> None:
                 assert (int(reply[:8]), len(reply)) == (number, 8 + size)
                 if rng.random() < 0.2:
                     await asyncio.sleep(0.001)
-            assert listener.budget.used_bytes == 0
+            assert listener.shared.budget.used_bytes == 0
 
     run_scenario(run)
 

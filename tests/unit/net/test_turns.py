@@ -57,7 +57,7 @@ def test_small_requests_with_long_answers_wait_for_a_peer_that_does_not_read() -
             writer.transport.resume_reading()  # type: ignore[attr-defined]
             for _ in range(requests):
                 assert len(await read_frame(reader)) == len(answer)
-            assert listener.budget.used_bytes == 0
+            assert listener.shared.budget.used_bytes == 0
 
     run_scenario(run)
 
@@ -111,7 +111,7 @@ def test_others_are_served_before_the_many_requests_of_one(answer_bytes: int) ->
             assert b"only one" in started[: 2 * limits.REQUESTS_PER_TURN_MAX + 1]
             assert len(started) == 201
             assert await reader.read() == b"", "closed when all was answered"
-            assert listener.budget.used_bytes == 0
+            assert listener.shared.budget.used_bytes == 0
 
     run_scenario(run)
 

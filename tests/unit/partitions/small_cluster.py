@@ -23,9 +23,9 @@ from tidelog.metadata.image import Endpoint, MetadataImage
 from tidelog.metadata.publisher import MetadataPublisher
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.net.budget import ByteBudget
-from tidelog.net.listener import Listener
+from tidelog.net.listener import Listener, ListenerSettings
 from tidelog.net.rpc import RpcClient, RpcPool
+from tidelog.net.shared import SharedByListeners
 from tidelog.partitions.fetch_session import FetchSessionCache
 from tidelog.partitions.partition import Partition
 from tidelog.partitions.replication.fetcher import FetcherIdentity
@@ -74,7 +74,9 @@ class SmallBroker:
         metrics = NodeMetrics()
         self.workers = ThreadPoolExecutor(2)
         self.directory = LogDirectory.open(self.path, node_id=self.node_id, cluster_id=None, now_ms=wall_clock_ms)
-        self.listener = Listener("PLAINTEXT", metrics, budget=ByteBudget(1 << 30), monotonic_s=monotonic_s)
+        self.listener = Listener(
+            ListenerSettings(name="PLAINTEXT"), SharedByListeners(metrics, monotonic_s, budget_bytes=1 << 30)
+        )
         await self.listener.bind("127.0.0.1", 0)
         self.metadata = MetadataPublisher(self.cluster.image)
         self.pool = RpcPool(self._find_address, client_id=f"node-{self.node_id}")

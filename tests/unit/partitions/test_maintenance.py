@@ -42,7 +42,7 @@ async def maintained(
         shutil.rmtree(partitions[0].log.directory)
         config = BrokerConfig(node_id=1, **settings)
         chores = Maintenance(
-            config, broker.table, broker.directory, broker.listener.metrics, broker.workers, wall_clock_ms
+            config, broker.table, broker.directory, broker.listener.shared.metrics, broker.workers, wall_clock_ms
         )
         chores.start()
         try:

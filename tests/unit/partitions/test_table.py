@@ -58,7 +58,7 @@ async def test_threads_open_logs_but_the_loop_takes_them_in(tmp_path: Path) -> N
             table = PartitionTable(
                 config=broker.config,
                 directory=broker.directory,
-                metrics=broker.listener.metrics,
+                metrics=broker.listener.shared.metrics,
                 workers=threads,
                 replication=broker.replication,
             )

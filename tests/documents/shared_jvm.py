@@ -67,9 +67,9 @@ class SharedJvm:
 def _hold() -> None:
     from pyspark import SparkConf
 
-    from tidelog.pipelines.gateway import start_jvm
-    from tidelog.pipelines.jars import jar_paths, pinned_jars
-    from tidelog.pipelines.session import default_settings
+    from tidelog.pipelines.spark.gateway import start_jvm
+    from tidelog.pipelines.spark.jars import jar_paths, pinned_jars
+    from tidelog.pipelines.spark.session import default_settings
 
     settings = default_settings("local[*]")
     settings["spark.jars"] = ",".join(str(path) for path in jar_paths(pinned_jars(("delta",))))

@@ -166,8 +166,8 @@ def test_a_lane_of_the_topic_sink_goes_on_after_kills_of_the_node(node: Node) ->
     """Its producer stays open from batch to batch, whatever happens to the broker in between."""
     pytest.importorskip("pyarrow")
     pytest.importorskip("pyspark")
-    from tidelog.pipelines.lane_writer import LaneTarget, _Lane
-    from tidelog.pipelines.topic_sink import producer_settings
+    from tidelog.pipelines.delivery.lane_writer import LaneTarget, _Lane
+    from tidelog.pipelines.topics.topic_sink import producer_settings
 
     node.start()
     with Connection(node.port) as connection:

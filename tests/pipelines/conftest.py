@@ -47,8 +47,8 @@ def bootstrap(node: BrokerProcess) -> str:
 @pytest.fixture(scope="session")
 def requirements() -> None:
     """Java, PySpark and the jars; where one is missing the test is skipped by name, and fails on CI."""
-    from tidelog.pipelines.jars import jar_paths, pinned_jars
-    from tidelog.pipelines.java import find_java
+    from tidelog.pipelines.spark.jars import jar_paths, pinned_jars
+    from tidelog.pipelines.spark.java import find_java
 
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
     try:

@@ -14,7 +14,9 @@ import threading
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines import read_topic, session, table_sink, topic_sink, write_table, write_topic
+from tidelog.pipelines import read_topic, session, write_table, write_topic
+from tidelog.pipelines.tables import table_sink
+from tidelog.pipelines.topics import topic_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import sys
 
 from tidelog.pipelines import read_topic, session
 from tidelog.pipelines.errors import MissingRequirement
-from tidelog.pipelines.protobuf_format import PROTOBUF_PACKAGE
+from tidelog.pipelines.formats.protobuf_format import PROTOBUF_PACKAGE
 
 
 def main(bootstrap: str, topic: str, descriptor: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.pipelines.checkpoint import Files, HadoopFiles, LocalFiles, Progress, files_in
+from tidelog.pipelines.delivery.checkpoint import Files, HadoopFiles, LocalFiles, Progress, files_in
 from tidelog.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tests.pipelines.messages import order_file, write_descriptor
 from tests.pipelines.processes import HERE, RUN_TIMEOUT_S, kill
 from tests.pipelines.topics import Record, produce, read_all
 
-from tidelog.pipelines.jars import jar_paths, pinned_jars
+from tidelog.pipelines.spark.jars import jar_paths, pinned_jars
 
 MakeTopic = Callable[..., str]
 

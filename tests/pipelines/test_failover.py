@@ -18,7 +18,7 @@ from tests.servers.local_cluster import run_local_cluster
 
 from tidelog.cli.local_cluster import LocalCluster
 from tidelog.model.ids import TopicPartition
-from tidelog.pipelines.checkpoint import files_in
+from tidelog.pipelines.delivery.checkpoint import files_in
 from tidelog.pipelines.errors import Unreachable
 
 if TYPE_CHECKING:

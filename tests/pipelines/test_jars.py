@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tidelog.pipelines.errors import MissingRequirement
-from tidelog.pipelines.jars import Jar, jar_paths, pinned_jars
-from tidelog.pipelines.resolver import SETTINGS_VARIABLE
+from tidelog.pipelines.spark.jars import Jar, jar_paths, pinned_jars
+from tidelog.pipelines.spark.resolver import SETTINGS_VARIABLE
 
 SECONDS_MAX = 120.0
 """For a JVM on a busy machine. Without limits of our own every jar would wait minutes for its time-out."""

@@ -22,7 +22,7 @@ from tests.pipelines.inputs import ROUNDS, check, check_tables, fill
 from tests.pipelines.processes import kill, run_until_killed, spawn
 from tests.servers.tools import require_kafka
 
-from tidelog.pipelines.sink_state import FILE
+from tidelog.pipelines.delivery.sink_state import FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ import pytest
 from tests.pipelines.topics import Record, produce, read_all
 
 from tidelog.pipelines import PipelineError, read_topic, write_topic
-from tidelog.pipelines.sink_state import FILE
-from tidelog.pipelines.source_lanes import source_scan
+from tidelog.pipelines.delivery.sink_state import FILE
+from tidelog.pipelines.topics.source_lanes import source_scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     from tidelog.cli.spark_jobs import job_session
     from tidelog.pipelines.jobs.compact import check_compact, compact
-    from tidelog.pipelines.session import choose_master
+    from tidelog.pipelines.spark.session import choose_master
 
     if args.target_mb < 1:
         raise UsageError("--target-mb must be at least 1")

@@ -93,7 +93,7 @@ def missing_requirement() -> str | None:
     from importlib.util import find_spec
 
     from tidelog.pipelines.errors import PipelineError
-    from tidelog.pipelines.java import find_java
+    from tidelog.pipelines.spark.java import find_java
 
     for package, name in (("pyspark", "PySpark"), ("pyarrow", "PyArrow"), ("matplotlib", "Matplotlib")):
         if find_spec(package) is None:
@@ -274,7 +274,7 @@ class PipelineHalf:
     # -- what came of it -------------------------------------------------------------------------------------------
 
     def _check(self, spark: SparkSession, backlog: int, backlog_cents: int) -> None:
-        from tidelog.pipelines.table_sink import read_table
+        from tidelog.pipelines.tables.table_sink import read_table
 
         live = self.live
         assert live is not None

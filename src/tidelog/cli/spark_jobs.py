@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def job_session(name: str, path: str, master: str | None, activity: Activity) -> Iterator[SparkSession]:
     """A session for a table; what format it has is seen from its files, or all are loaded when they are far away."""
-    from tidelog.pipelines.session import session
-    from tidelog.pipelines.table_files import local_format
+    from tidelog.pipelines.spark.session import session
+    from tidelog.pipelines.tables.table_files import local_format
 
     found = local_format(path)
     tables = ("delta", "iceberg") if found is None else (found,) if found != "parquet" else ()

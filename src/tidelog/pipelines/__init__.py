@@ -6,7 +6,8 @@
     orders = read_topic(spark, "orders", bootstrap="127.0.0.1:9092", schema="id BIGINT, amount DOUBLE", stream=True)
     write_table(orders, "/lake/orders", format="delta", checkpoint="/lake/_checkpoints/orders").awaitTermination()
 
-The names are imported when they are first used: nothing here needs PySpark until a session is made.
+The names are imported when they are first used: nothing here needs PySpark until a session is made. The packages, top
+layer first: `jobs`, `run`, `spec`, `topics` beside `tables`, `formats`, `delivery`, `spark`. Imports only point down.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidelog.pipelines.dead_letters import divert
     from tidelog.pipelines.errors import MissingRequirement, PipelineError
-    from tidelog.pipelines.session import session
-    from tidelog.pipelines.table_sink import TableWrite, read_table, write_table
-    from tidelog.pipelines.topic_sink import TopicWrite, write_topic
-    from tidelog.pipelines.topic_source import read_topic
+    from tidelog.pipelines.spark.session import session
+    from tidelog.pipelines.tables.table_sink import TableWrite, read_table, write_table
+    from tidelog.pipelines.topics.dead_letters import divert
+    from tidelog.pipelines.topics.topic_sink import TopicWrite, write_topic
+    from tidelog.pipelines.topics.topic_source import read_topic
 
 _PLACES = {
     "MissingRequirement": "errors",
     "PipelineError": "errors",
-    "TableWrite": "table_sink",
-    "TopicWrite": "topic_sink",
-    "divert": "dead_letters",
-    "read_table": "table_sink",
-    "read_topic": "topic_source",
-    "session": "session",
-    "write_table": "table_sink",
-    "write_topic": "topic_sink",
+    "TableWrite": "tables.table_sink",
+    "TopicWrite": "topics.topic_sink",
+    "divert": "topics.dead_letters",
+    "read_table": "tables.table_sink",
+    "read_topic": "topics.topic_source",
+    "session": "spark.session",
+    "write_table": "tables.table_sink",
+    "write_topic": "topics.topic_sink",
 }
 
 __all__ = [

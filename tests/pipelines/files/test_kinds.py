@@ -91,7 +91,7 @@ def test_a_continuous_query_at_least_once(bench: Bench, write_file: WriteFile) -
 
 
 def test_a_schema_that_grows(bench: Bench, write_file: WriteFile, tmp_path: Path) -> None:
-    from tidelog.pipelines.table_sink import read_table
+    from tidelog.pipelines.tables.table_sink import read_table
 
     topic = bench.topic(partitions=1)
     text = f"""\

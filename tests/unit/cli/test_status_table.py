@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.cli.status_table import COLUMNS, cells, remarks, table_lines
 from tidelog.pipelines.run.progress import ROWS_OUT, QueryStatus
-from tidelog.pipelines.topic_source import BAD
+from tidelog.pipelines.topics.topic_source import BAD
 
 REPORT: dict[str, Any] = {
     "runId": "r",

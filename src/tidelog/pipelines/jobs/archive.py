@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.pipelines.errors import PipelineError
-from tidelog.pipelines.positions import check_start
 from tidelog.pipelines.run.state_files import StateFiles
 from tidelog.pipelines.spec.model import Pipeline, SqlStep, TableSink, TopicSource, Trigger
-from tidelog.pipelines.table_files import FORMATS, check_format, is_catalog_name, seen_format
+from tidelog.pipelines.tables.table_files import FORMATS, check_format, is_catalog_name, seen_format
+from tidelog.pipelines.topics.positions import check_start
 
 OWN_DIRECTORY = "_tidelog"
 """Beside the data of a table; readers leave out what begins with an underscore."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines.broker import client_settings, partition_counts
-from tidelog.pipelines.table_files import check_columns, refuse_missing, table_format
+from tidelog.pipelines.tables.table_files import check_columns, refuse_missing, table_format
+from tidelog.pipelines.topics.broker import client_settings, partition_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -125,8 +125,8 @@ def audit(
     """
     from pyspark.sql import functions
 
-    from tidelog.pipelines.table_sink import read_table
-    from tidelog.pipelines.topic_source import read_topic
+    from tidelog.pipelines.tables.table_sink import read_table
+    from tidelog.pipelines.topics.topic_source import read_topic
 
     options = {f"kafka.{name}": value for name, value in (client or {}).items()}
     records = read_topic(

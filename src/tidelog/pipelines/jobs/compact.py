@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines.checkpoint import Files, files_in
+from tidelog.pipelines.delivery.checkpoint import Files, files_in
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.jobs.archive import OWN_DIRECTORY
-from tidelog.pipelines.parquet_commit import files_in_doubt
-from tidelog.pipelines.table_files import local_format, table_format
+from tidelog.pipelines.tables.parquet_commit import files_in_doubt
+from tidelog.pipelines.tables.table_files import local_format, table_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,7 @@ def _compact_delta(spark: SparkSession, path: str, target_bytes: int) -> tuple[i
 
 
 def _compact_iceberg(spark: SparkSession, path: str, target_bytes: int) -> tuple[int, int]:
-    from tidelog.pipelines.iceberg_commit import table_name
+    from tidelog.pipelines.tables.iceberg_commit import table_name
 
     session: Any = spark
     jvm = session._jvm.org.apache.iceberg.spark

@@ -15,11 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines.broker import partition_counts
-from tidelog.pipelines.checkpoint import Files, LocalFiles, files_in
+from tidelog.pipelines.delivery.checkpoint import Files, LocalFiles, files_in
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.jobs.archive import own_directory
-from tidelog.pipelines.table_files import (
+from tidelog.pipelines.tables.table_files import (
     check_columns,
     check_writable,
     local_path,
@@ -27,6 +26,7 @@ from tidelog.pipelines.table_files import (
     refuse_missing,
     table_format,
 )
+from tidelog.pipelines.topics.broker import partition_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -142,7 +142,7 @@ def replay(
 def _select(spark: SparkSession, request: Replay) -> DataFrame:
     from pyspark.sql import functions
 
-    from tidelog.pipelines.table_sink import read_table
+    from tidelog.pipelines.tables.table_sink import read_table
 
     frame = read_table(spark, request.path, format=table_format(spark, request.path))
     refuse_missing(request.path, COLUMNS, frame.columns, ADVICE)
@@ -212,7 +212,7 @@ def _slice(frame: DataFrame, bounds: Bounds, slices: int) -> DataFrame:
 
 
 def _write(frame: DataFrame, number: int, request: Replay, bootstrap: str, checkpoint: str) -> int:
-    from tidelog.pipelines.topic_sink import write_topic
+    from tidelog.pipelines.topics.topic_sink import write_topic
 
     written: Any = write_topic(
         frame.where(f"slice = {number}").drop("slice"),

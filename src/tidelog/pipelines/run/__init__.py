@@ -1,1 +1,4 @@
-"""Runs pipelines: frames from the spec, queries under supervision, progress, state files, metrics."""
+"""Runs pipelines: frames from the model, queries under supervision, progress, state files, metrics.
+
+`runner` is the way in. May touch Spark, brokers and the checkpoint through the packages below it.
+"""

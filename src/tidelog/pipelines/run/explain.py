@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tidelog.pipelines.broker import is_reachable
 from tidelog.pipelines.errors import PipelineError, Unreachable
 from tidelog.pipelines.run.restarts import Failure
-from tidelog.pipelines.spark_errors import ask, explain_analysis, first_line
+from tidelog.pipelines.spark.spark_errors import ask, explain_analysis, first_line
 from tidelog.pipelines.spec.graph import upstream
 from tidelog.pipelines.spec.model import FilesSource, Pipeline, Relation, Sink, SqlStep, TopicSink, TopicSource
+from tidelog.pipelines.topics.broker import is_reachable
 
 RULE_MARK = "TIDELOG-RULE|"
 """Opens the message of the error that a row raises when it does not meet a rule that must be met."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.errors import PipelineError
-from tidelog.pipelines.original_records import RECORD
 from tidelog.pipelines.run.explain import RULE_MARK, explain_frame_error
 from tidelog.pipelines.run.progress import ROWS_OUT, RULES
 from tidelog.pipelines.run.sink_columns import check_columns
@@ -30,6 +29,7 @@ from tidelog.pipelines.spec.model import (
     TableSource,
     TopicSource,
 )
+from tidelog.pipelines.topics.original_records import RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +83,7 @@ class FrameBuilder:
             case TopicSource():
                 return self._read_topic(relation, sends=sends, counts=counts)
             case TableSource():
-                from tidelog.pipelines.table_sink import read_table
+                from tidelog.pipelines.tables.table_sink import read_table
 
                 return read_table(
                     self._spark,
@@ -113,7 +113,7 @@ class FrameBuilder:
                 raise AssertionError(f"a relation nobody knows: {relation}")
 
     def _read_topic(self, source: TopicSource, *, sends: bool, counts: bool) -> DataFrame:
-        from tidelog.pipelines.topic_source import read_topic
+        from tidelog.pipelines.topics.topic_source import read_topic
 
         on_bad = "fail" if source.on_invalid == "stop" else "dead-letter" if sends else "skip"
         return read_topic(
@@ -202,7 +202,7 @@ class FrameBuilder:
             )
         if not sends:
             return frame.filter(met)
-        from tidelog.pipelines.dead_letters import divert
+        from tidelog.pipelines.topics.dead_letters import divert
 
         reason = functions.when(~met, functions.lit(f"rule {rule.name} of {relation.name}: {rule.expect}"))
         return divert(

@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.pipelines.client_dialects import librdkafka_settings
 from tidelog.pipelines.run.progress import QueryStatus
+from tidelog.pipelines.topics.client_dialects import librdkafka_settings
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

@@ -10,9 +10,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tidelog.pipelines.broker import partition_counts
 from tidelog.pipelines.errors import PipelineError, Unreachable
-from tidelog.pipelines.registry import subject_schemas
+from tidelog.pipelines.formats.registry import subject_schemas
 from tidelog.pipelines.run.explain import place_of
 from tidelog.pipelines.spec.model import (
     FilesSink,
@@ -25,13 +24,14 @@ from tidelog.pipelines.spec.model import (
     TopicSink,
     TopicSource,
 )
-from tidelog.pipelines.table_files import (
+from tidelog.pipelines.tables.table_files import (
     check_local_source,
     check_local_target,
     check_writable,
     is_pattern,
     local_path,
 )
+from tidelog.pipelines.topics.broker import partition_counts
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from tidelog.pipelines.dead_letters import LETTERS
-from tidelog.pipelines.topic_source import BAD
+from tidelog.pipelines.topics.dead_letters import LETTERS
+from tidelog.pipelines.topics.topic_source import BAD
 
 QueryState = Literal["starting", "running", "waiting", "done", "failed", "stopped"]
 """waiting: failed, and will be started again; the others say themselves."""

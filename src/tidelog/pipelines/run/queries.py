@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tidelog.pipelines.batch_errors import searchable
-from tidelog.pipelines.checkpoint import files_in
+from tidelog.pipelines.delivery.batch_errors import searchable
+from tidelog.pipelines.delivery.checkpoint import files_in
 from tidelog.pipelines.run.progress import ROWS_OUT
 from tidelog.pipelines.spec.model import (
     ConsoleSink,
@@ -172,7 +172,7 @@ def _write_batch(
         case TableSink():
             _write_table(frame, sink, checkpoint, None)
         case FilesSink():
-            from tidelog.pipelines.table_sink import write_files
+            from tidelog.pipelines.tables.table_sink import write_files
 
             write_files(
                 frame,
@@ -201,7 +201,7 @@ def _show(frame: DataFrame, sink: ConsoleSink, batch: int, show_rows: ShowRows) 
 def _write_topic(
     frame: DataFrame, sink: TopicSink, pipeline: Pipeline, bootstrap: str, checkpoint: str, trigger: str | None
 ) -> Any:
-    from tidelog.pipelines.topic_sink import write_topic
+    from tidelog.pipelines.topics.topic_sink import write_topic
 
     prefix = "" if sink.delivery == "exactly-once" else "kafka."
     return write_topic(
@@ -231,7 +231,7 @@ def _write_topic(
 
 
 def _write_table(frame: DataFrame, sink: TableSink, checkpoint: str, trigger: str | None) -> Any:
-    from tidelog.pipelines.table_sink import write_table
+    from tidelog.pipelines.tables.table_sink import write_table
 
     return write_table(
         frame,

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipelines.broker import ensure_topic, is_reachable
-from tidelog.pipelines.checkpoint import Positions, files_in
+from tidelog.pipelines.delivery.checkpoint import Positions, files_in
 from tidelog.pipelines.errors import PipelineError, Unreachable
 from tidelog.pipelines.run.explain import explain_query_failure
 from tidelog.pipelines.run.frames import FrameBuilder
@@ -28,6 +27,7 @@ from tidelog.pipelines.spec.document import SpecError
 from tidelog.pipelines.spec.fingerprint import check_checkpoint, fingerprint
 from tidelog.pipelines.spec.graph import upstream
 from tidelog.pipelines.spec.model import ConsoleSink, Pipeline, Sink, TopicSink, TopicSource
+from tidelog.pipelines.topics.broker import ensure_topic, is_reachable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -185,7 +185,7 @@ class PipelineRun:
 
 def open_session(pipeline: Pipeline, master: str | None) -> SparkSession:
     """The session a pipeline asks for: `master` wins over the file, the file over the environment."""
-    from tidelog.pipelines.session import session
+    from tidelog.pipelines.spark.session import session
 
     config = {name: value for name, value in pipeline.spark.items() if name.startswith("spark.")}
     return session(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tidelog.pipelines.checkpoint import Positions
+from tidelog.pipelines.delivery.checkpoint import Positions
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.spec.graph import upstream
 from tidelog.pipelines.spec.model import Pipeline, TopicSource

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.run.explain import place_of
-from tidelog.pipelines.spark_errors import explain_analysis
+from tidelog.pipelines.spark.spark_errors import explain_analysis
 from tidelog.pipelines.spec.model import FilesSink, Pipeline, Sink, TableSink, TopicSink
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Literal, TypedDict, cast
 
 from tidelog.pipelines.errors import PipelineError
-from tidelog.pipelines.positions import check_start
 from tidelog.pipelines.spec.document import Section, Text
 from tidelog.pipelines.spec.model import (
     FilesSource,
@@ -19,6 +18,7 @@ from tidelog.pipelines.spec.model import (
     Watermark,
 )
 from tidelog.pipelines.spec.suggestions import did_you_mean
+from tidelog.pipelines.topics.positions import check_start
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 RECORD_FORMATS = ("json", "text", "bytes", "csv", "avro", "protobuf", "registry-avro", "registry-protobuf")

@@ -29,6 +29,7 @@ from tidelog.controller.runner import Controller
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError
 from tidelog.raft.core.members import Member
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 logger = get_logger("tidelog.controller")
@@ -66,11 +67,12 @@ class BrokerDuties:
         self._config = config
         self._monotonic_s = monotonic_s
         self._is_gone = is_gone
-        self._looking: dict[int, asyncio.Task[None]] = {}
+        self._looking: set[int] = set()
+        """Nodes that are being probed."""
         self.sessions = BrokerSessions(config.broker_session_timeout_ms)
         self.statistics: dict[int, dict[str, Any]] = {}
         """Of every node that was heard from lately, as it told them with its heartbeats."""
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
         self._promoting: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._is_unsettled = False
@@ -96,13 +98,11 @@ class BrokerDuties:
             self._look_for(node_id)
         self._is_unsettled = True
         self._next_balance_s = self._monotonic_s() + self._config.leader_imbalance_check_interval_seconds
-        self._task = asyncio.ensure_future(self._watch())
+        self._tasks.start(self._watch(), "controller's watch")
 
     def stop(self) -> None:
-        for task in (self._task, self._promoting, *self._looking.values()):
-            if task is not None:
-                task.cancel()
-        self._task = self._promoting = None
+        self._tasks.cancel()
+        self._promoting = None
         self._looking.clear()
         self.sessions.begin((), 0)
 
@@ -159,14 +159,15 @@ class BrokerDuties:
     def _look_for(self, node_id: int) -> None:
         """A node whose process ended is given up sooner than one that is only silent."""
         if node_id not in self._looking:
-            self._looking[node_id] = asyncio.ensure_future(self._look(node_id))
+            self._looking.add(node_id)
+            self._tasks.start(self._look(node_id), "probe of a lost node")
 
     async def _look(self, node_id: int) -> None:
         began_ms = self._now_ms()
         try:
             is_gone = await self._is_gone(node_id)
         finally:
-            self._looking.pop(node_id, None)
+            self._looking.discard(node_id)
         if is_gone:
             self.sessions.suspect(node_id, self._now_ms(), GONE_GRACE_MS, since_ms=began_ms)
             self._wake.set()
@@ -263,7 +264,7 @@ class BrokerDuties:
         quorum = self._controller.quorum
         found = next_voter(quorum.status(), self._controller.newest_image, self._config.tidelog_quorum_voters_max)
         if found is not None:
-            self._promoting = asyncio.ensure_future(self._add_voter(found))
+            self._promoting = self._tasks.start(self._add_voter(found), "promotion of a voter")
 
     async def _add_voter(self, member: Member) -> None:
         try:

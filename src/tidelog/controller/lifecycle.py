@@ -22,6 +22,7 @@ from tidelog.protocol.generated.broker_registration import (
     Feature,
     Listener,
 )
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 logger = get_logger("tidelog.node")
@@ -78,7 +79,7 @@ class BrokerLifecycle:
         self._is_short_of_room = is_short_of_room
         self._gives_way = False
         self._incarnation_id = os.urandom(16)
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
         self._is_ready = False
         self._unfenced = asyncio.Event()
         self._next_statistics_s = 0.0
@@ -159,7 +160,7 @@ class BrokerLifecycle:
 
     def start(self) -> None:
         """Begins to heartbeat; the node stays fenced until it is `ready`."""
-        self._task = asyncio.ensure_future(self._beat())
+        self._tasks.start(self._beat(), "heartbeats")
 
     async def ready(self) -> None:
         """This node can serve: returns when the controller lets it and the others have heard of that."""
@@ -255,7 +256,7 @@ class BrokerLifecycle:
 
     async def hand_over(self) -> None:
         """Gives leaderships away before the node stops, if there is anyone to take them."""
-        if not self._config.controlled_shutdown_enable or self._task is None or not self._has_peers():
+        if not self._config.controlled_shutdown_enable or not self._has_peers():
             return
         with contextlib.suppress(BrokerError, TimeoutError):
             async with asyncio.timeout(HAND_OVER_SECONDS_MAX):
@@ -269,7 +270,4 @@ class BrokerLifecycle:
         return any(broker.node_id != self._config.node_id for broker in self._runner.image.live_brokers())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self._tasks.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.json_body import decode_body, encode_body
 from tidelog.protocol.private_apis import JOIN_API_KEY, STATISTICS_API_KEY
 from tidelog.raft.core.members import ANY_DIRECTORY, Member
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
@@ -39,21 +39,17 @@ class ClusterMembership:
         self._channel = channel
         self._note_address = note_address
         self._heard: dict[int, Body] = {}
-        self._tasks: set[asyncio.Future[Any]] = set()
+        self._tasks = BackgroundTasks()
         self._allotted = 0
         self._joining: dict[bytes, int] = {}
         """Numbers of nodes that are being taken in, by their data directory."""
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Work for an answer that is given later; called off when the node stops."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(work, "join of a node")
 
     async def stop(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def check_cluster_id(self, given: str | None) -> None:
         cluster_id = self._runner.image.cluster_id

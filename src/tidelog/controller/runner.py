@@ -13,7 +13,7 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.decision import Decision
@@ -21,6 +21,7 @@ from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage
 from tidelog.metadata.publisher import MetadataPublisher
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
@@ -41,11 +42,12 @@ class Controller:
         self.metadata = MetadataPublisher(MetadataImage(cluster_id=cluster_id))
         self._quorum: Quorum | None = None
         self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = BackgroundTasks()
         self._applied = self.metadata.image
         """The newest image; `metadata.image` follows when it is prepared."""
         self._unpublished: deque[tuple[MetadataImage, MetadataDelta]] = deque()
-        self._publishing: asyncio.Task[None] | None = None
+        self._publishing = BackgroundTasks()
+        self._is_publishing = False
         self._is_held = True
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._decided: tuple[Message, MetadataDelta] | None = None
@@ -112,8 +114,7 @@ class Controller:
         async with self._turn:
             if self._quorum is not None:
                 await self._quorum.stop()
-        if self._publishing is not None:
-            await self._publishing
+        await self._publishing.finished()
         for _, waiter in self._waiting:
             waiter.cancel()
 
@@ -121,16 +122,7 @@ class Controller:
 
     async def submit(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
         """Runs one decision to its end even if the caller goes away; raises BrokerError as a client is to see it."""
-        task = asyncio.ensure_future(self._run(decide))
-        self._tasks.add(task)
-        task.add_done_callback(self._decided_or_refused)
-        return await asyncio.shield(task)
-
-    def _decided_or_refused(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            # Retrieved here too: the caller may be gone.
-            task.exception()
+        return await asyncio.shield(self._tasks.start(self._run(decide), "decision", is_awaited=True))
 
     async def _run(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
         async with self._turn:
@@ -176,9 +168,7 @@ class Controller:
                 callback(is_active, self._last_leader_id)
         if is_active or leader_id not in (-1, self.config.node_id):
             self._last_leader_id = leader_id
-        task = asyncio.ensure_future(self._announce_leader())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._announce_leader(), "announcement of the controller")
 
     async def _announce_leader(self) -> None:
         async with self._leader_changes:
@@ -208,8 +198,9 @@ class Controller:
         self._continue_publishing()
 
     def _continue_publishing(self) -> None:
-        if self._publishing is None and self._unpublished and not self._is_held:
-            self._publishing = asyncio.ensure_future(self._publish_all())
+        if not self._is_publishing and self._unpublished and not self._is_held:
+            self._is_publishing = True
+            self._publishing.start(self._publish_all(), "publication of metadata")
 
     async def _publish_all(self) -> None:
         try:
@@ -225,7 +216,7 @@ class Controller:
                 self.metadata.publish(image, delta)
                 self._wake_waiting()
         finally:
-            self._publishing = None
+            self._is_publishing = False
 
     async def published(self, end_offset: int) -> None:
         """Returns when subscribers have heard of everything below `end_offset`."""

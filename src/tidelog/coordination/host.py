@@ -19,6 +19,7 @@ from tidelog.coordination.log import CoordinatorLog, LoadedBatch, Marker
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID
 from tidelog.runtime.clock import wall_clock_ms
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 logger = get_logger("tidelog.coordination")
@@ -62,8 +63,8 @@ class CoreHost(Generic[C]):
         self._end_offset = log.end_offset
         self._parked: dict[int, asyncio.Future[Any]] = {}
         """What is not answered yet, by the token that the core keeps."""
-        self._answering: set[asyncio.Task[Any]] = set()
-        """Answers that only wait for their commit; the loop itself holds tasks weakly."""
+        self._answering = BackgroundTasks()
+        """Answers that only wait for their commit."""
         self._next_token = 0
         self._held_back: deque[tuple[int, Sequence[Release]]] = deque()
         """Replies whose records are not committed yet, with the offset that must be; ascending."""
@@ -135,10 +136,8 @@ class CoreHost(Generic[C]):
                 return None, parked
         if self._log.high_watermark >= self._end_offset:
             return cast(R, reply), None
-        answering = asyncio.ensure_future(self._await_commit(cast(R, reply), self._committed(self._end_offset)))
-        self._answering.add(answering)
-        answering.add_done_callback(self._answering.discard)
-        return None, answering
+        answer = self._await_commit(cast(R, reply), self._committed(self._end_offset))
+        return None, self._answering.start(answer, "answer after a commit", is_awaited=True)
 
     async def _await_commit(self, reply: R, commit: Awaitable[None]) -> R:
         await commit

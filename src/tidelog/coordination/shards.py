@@ -16,6 +16,7 @@ from tidelog.coordination.host import CoreHost, HostState
 from tidelog.coordination.log import CoordinatorLog
 from tidelog.coordination.partitioning import coordinator_partition
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Shards(Generic[C]):
         self._shards: dict[int, CoreHost[C]] = {}
         self._leader_epochs: dict[int, int] = {}
         """The term of every shard: in another one somebody else may have written to its log."""
-        self._loading: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._creating: asyncio.Task[None] | None = None
 
     def active(self) -> Iterator[tuple[int, CoreHost[C]]]:
@@ -76,17 +77,13 @@ class Shards(Generic[C]):
 
     async def loaded(self) -> None:
         """Returns when no shard is loading any more."""
-        while self._loading:
-            await asyncio.wait(self._loading)
+        await self._tasks.finished()
 
     async def stop(self) -> None:
         for shard in self._shards.values():
             shard.unload()
         self._shards.clear()
-        tasks = [*self._loading, *([self._creating] if self._creating is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def start(self) -> None:
         """Begins to load every shard that this node leads; returns at once."""
@@ -128,7 +125,7 @@ class Shards(Generic[C]):
         """The partition that holds `key`; creates the topic for the first key ever."""
         if self._partition_count == 0:
             if self._creating is None or self._creating.done():
-                self._creating = asyncio.ensure_future(self._create())
+                self._creating = self._tasks.start(self._create(), "creation of the topic", is_awaited=True)
             await asyncio.shield(self._creating)
             if self._partition_count == 0:
                 raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -167,9 +164,7 @@ class Shards(Generic[C]):
         if log.is_empty:
             shard.activate()
         else:
-            task = asyncio.ensure_future(self._load(partition, shard, name))
-            self._loading.add(task)
-            task.add_done_callback(self._loading.discard)
+            self._tasks.start(self._load(partition, shard, name), "load of a coordinator")
         return shard
 
     async def _load(self, partition: int, shard: CoreHost[C], name: str) -> None:

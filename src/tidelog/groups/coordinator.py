@@ -39,6 +39,7 @@ from tidelog.groups.core.shard import GroupShard
 from tidelog.metadata.features import GROUP_VERSION
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.runtime.pauses import with_pauses
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.metrics import GroupSample
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class GroupCoordinator:
             commit_timeout_ms=config.offsets_commit_timeout_ms,
         )
         self._serves_consumer_groups = self._may_serve_consumer_groups(image)
-        self._cleaning: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     def _new_core(self) -> GroupShard:
         core = GroupShard(self.settings)
@@ -84,9 +85,7 @@ class GroupCoordinator:
 
     async def stop(self) -> None:
         await self._shards.stop()
-        for task in self._cleaning:
-            task.cancel()
-        await asyncio.gather(*self._cleaning, return_exceptions=True)
+        await self._tasks.close()
 
     async def loaded(self) -> None:
         """Returns when no shard is loading any more."""
@@ -102,9 +101,7 @@ class GroupCoordinator:
         self._shards.metadata_changed(image, delta)
         deleted = {topic.name for topic in delta.topics.deleted} - {OFFSETS_TOPIC}
         if deleted:
-            task = asyncio.ensure_future(self.topics_deleted(deleted))
-            self._cleaning.add(task)
-            task.add_done_callback(self._cleaning.discard)
+            self._tasks.start(self.topics_deleted(deleted), "removal of offsets of deleted topics")
 
     async def topics_deleted(self, topics: Collection[str]) -> None:
         """Offsets of deleted topics go; what cannot be written now is caught up on by expiry."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model.errors import BrokerError
 from tidelog.model.ids import TopicPartition
 from tidelog.runtime.pauses import with_pauses
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.storage.cleaner import LogCleaner
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.leftovers import remove_all
@@ -55,7 +56,7 @@ class Maintenance:
         self._metrics = metrics
         self._executor = executor
         self._now_ms = now_ms
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = BackgroundTasks()
         self._cleaner: LogCleaner | None = None
 
     def start(self) -> None:
@@ -79,13 +80,10 @@ class Maintenance:
     async def stop(self) -> None:
         if self._cleaner is not None:
             self._cleaner.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await self._tasks.close()
 
     def _every(self, interval_s: float, chore: Chore) -> None:
-        self._tasks.append(asyncio.ensure_future(self._repeat(max(interval_s, 0.01), chore)))
+        self._tasks.start(self._repeat(max(interval_s, 0.01), chore), f"maintenance {chore.__name__}")
 
     async def _repeat(self, interval_s: float, chore: Chore) -> None:
         while True:

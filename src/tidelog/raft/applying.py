@@ -16,6 +16,7 @@ from tidelog.raft.core.messages import SnapshotId
 from tidelog.raft.snapshot_file import SnapshotContent
 from tidelog.raft.state_machine import StateMachine
 from tidelog.raft.store import QuorumStore
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 CHUNK_BYTES = 256 * 1024
@@ -58,7 +59,9 @@ class Applier:
         self._commit_offset = 0
         self.proposals: dict[int, Proposal] = {}
         """By the offset they begin at."""
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+        self._is_applying = False
+        """A task applies what is committed in portions."""
         self.failure: BrokerError | None = None
         """What is committed cannot be read or understood: this node cannot go on. `offset` stays where the state is."""
 
@@ -74,10 +77,11 @@ class Applier:
     def advance(self, commit_offset: int) -> None:
         """More is committed. What is little is applied before this returns."""
         self._commit_offset = max(self._commit_offset, commit_offset)
-        if self._task is None and self.failure is None:
+        if not self._is_applying and self.failure is None:
             self._apply_chunk()
             if self.offset < self._commit_offset and self.failure is None:
-                self._task = asyncio.ensure_future(self._apply_all())
+                self._is_applying = True
+                self._tasks.start(self._apply_all(), "applying of metadata")
 
     async def _apply_all(self) -> None:
         try:
@@ -85,7 +89,7 @@ class Applier:
                 await asyncio.sleep(0)
                 self._apply_chunk()
         finally:
-            self._task = None
+            self._is_applying = False
 
     def forget_commits(self) -> None:
         """The end of the log is about to go, as after a crash: what of it was committed is said and sent again."""
@@ -148,9 +152,7 @@ class Applier:
         return snapshot
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._tasks.close()
 
 
 def _encode_all(records: Callable[[], Iterable[Message]]) -> Iterator[bytes]:

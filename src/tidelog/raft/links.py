@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 
@@ -10,6 +9,7 @@ from tidelog.protocol.private_apis import RAFT_API_KEY
 from tidelog.raft.codec import RAFT_VERSION
 from tidelog.raft.core.members import Member
 from tidelog.raft.transport import Transport
+from tidelog.runtime.tasks import BackgroundTasks
 
 REQUESTS_PER_PEER_MAX = 64
 
@@ -23,7 +23,7 @@ class Links:
         self._unreachable = unreachable
         self._under_way: Counter[int] = Counter()
         self._looking: set[int] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     def send(self, destination: Member, body: bytes) -> None:
         """A request too many is dropped, as a network would."""
@@ -31,9 +31,7 @@ class Links:
         if self._under_way[node_id] >= REQUESTS_PER_PEER_MAX:
             return
         self._under_way[node_id] += 1
-        task = asyncio.ensure_future(self._request(node_id, body))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._request(node_id, body), "raft request")
 
     async def _request(self, node_id: int, body: bytes) -> None:
         try:
@@ -49,9 +47,7 @@ class Links:
         """`gone` is called if nobody listens any more where the member was."""
         if node_id not in self._looking:
             self._looking.add(node_id)
-            task = asyncio.ensure_future(self._look_for(node_id, gone))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._look_for(node_id, gone), "probe of a silent member")
 
     async def _look_for(self, node_id: int, gone: Callable[[int], None]) -> None:
         try:
@@ -61,6 +57,4 @@ class Links:
             self._looking.discard(node_id)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from tidelog.model.errors import BrokerError
@@ -13,6 +12,7 @@ from tidelog.raft.core.messages import SnapshotId
 from tidelog.raft.settings import QuorumSettings
 from tidelog.raft.snapshot_file import DamagedSnapshot
 from tidelog.raft.store import QuorumStore
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.storage.errors import StorageFailure
 from tidelog.telemetry.logs import get_logger
 
@@ -42,7 +42,8 @@ class Snapshotter:
         self._step = step
         self._failed = failed
         self._now_ms = now_ms
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+        self._is_taking = False
         self._taken_ms = now_ms()
         self._is_stopping = False
 
@@ -54,8 +55,9 @@ class Snapshotter:
         is_due = self._store.bytes_since_snapshot >= self._settings.snapshot_after_bytes or (
             interval_ms > 0 and self._now_ms() - self._taken_ms >= interval_ms
         )
-        if is_due and self._task is None and not self._is_stopping:
-            self._task = asyncio.ensure_future(self._take_beside())
+        if is_due and not self._is_taking and not self._is_stopping:
+            self._is_taking = True
+            self._tasks.start(self._take_beside(), "metadata snapshot")
 
     async def _take_beside(self) -> None:
         try:
@@ -65,7 +67,7 @@ class Snapshotter:
         except (OSError, BrokerError) as error:
             logger.warning("metadata snapshot failed", reason=str(error))
         finally:
-            self._task = None
+            self._is_taking = False
             self._taken_ms = self._now_ms()
 
     async def _take(self) -> None:
@@ -87,8 +89,7 @@ class Snapshotter:
     async def stop(self, *, is_open: bool) -> None:
         """Leaves a snapshot when there is a log and it pays; OSError or BrokerError when that fails."""
         self._is_stopping = True
-        if self._task is not None:
-            await self._task
+        await self._tasks.finished()
         if not is_open:
             return
         snapshots = self._store.snapshots

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tidelog.node.errors import NodeStartError
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.testing.loop_thread import LoopThread
 from tidelog.testing.relay import HOST, Relay
 
@@ -48,7 +49,7 @@ class ClusterNode:
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self._output: asyncio.BaseTransport | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
 
     def __repr__(self) -> str:
         return f"<node {self.node_id}: {self.state}>"
@@ -183,7 +184,7 @@ class ClusterNode:
             self._process.wait()
             await self._note_end()
             return False
-        self._watching = asyncio.ensure_future(self._watch(output))
+        self._tasks.start(self._watch(output), "watch of a node's output")
         return True
 
     async def _watch(self, output: asyncio.StreamReader) -> None:

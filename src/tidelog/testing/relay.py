@@ -12,6 +12,8 @@ import asyncio
 import contextlib
 import socket
 
+from tidelog.runtime.tasks import BackgroundTasks
+
 HOST = "127.0.0.1"
 CHUNK_BYTES_MAX = 1 << 16
 """What a direction of a connection holds back at most, besides the buffers of its sockets."""
@@ -29,7 +31,7 @@ class Relay:
         self._claim = _bind(0)
         self.port: int = self._claim.getsockname()[1]
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = BackgroundTasks()
         self._is_closed = False
 
     async def lead_to(self, port: int | None) -> None:
@@ -48,9 +50,7 @@ class Relay:
     async def close(self) -> None:
         self._is_closed = True
         self._refuse()
-        for connection in self._connections:
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await self._connections.close()
         self._claim.close()
 
     async def _listen_or_refuse(self) -> None:
@@ -70,9 +70,7 @@ class Relay:
             # Accepted in the turn of the loop in which the server was closed.
             writer.transport.abort()
             return
-        connection = asyncio.ensure_future(self._carry(reader, writer))
-        self._connections.add(connection)
-        connection.add_done_callback(self._connections.discard)
+        connection = self._connections.start(self._carry(reader, writer), "relayed connection")
         # Here and not in the task, which may be cancelled before it has begun. Everything was drained that was to
         # arrive; `close` could wait for ever for a node that is paused.
         connection.add_done_callback(lambda _: writer.transport.abort())

@@ -21,6 +21,7 @@ from tidelog.protocol.generated.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from tidelog.runtime.tasks import BackgroundTasks
 
 if TYPE_CHECKING:
     from tidelog.metadata.image import MetadataImage
@@ -46,7 +47,7 @@ class ClusterMarkers:
         self._pool = pool
         self._waiting: dict[int, list[_Delivery]] = {}
         """By the node they go to; sent at the end of this turn of the loop."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     def write(self, marker: Marker, partition: TopicPartition) -> Awaitable[None] | None:
         topic = self._image().topics.get(partition.topic)
@@ -59,40 +60,52 @@ class ClusterMarkers:
         waiting = self._waiting.setdefault(state.leader, [])
         waiting.append(_Delivery(marker, partition, done))
         if len(waiting) == 1:
-            task = asyncio.ensure_future(self._send(state.leader))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._send(state.leader), "transaction markers")
         return done
 
     async def _send(self, node_id: int) -> None:
         deliveries = self._waiting.pop(node_id)
+        codes: dict[tuple[Marker, TopicPartition], int] = {}
+        failure = ErrorCode.NETWORK_EXCEPTION
+        try:
+            codes = await self._deliver(node_id, deliveries)
+            failure = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        except RpcError:
+            pass
+        finally:
+            # After a fault too: a completion that waits for its markers tries again.
+            _settle(deliveries, codes, failure)
+
+    async def _deliver(self, node_id: int, deliveries: list[_Delivery]) -> dict[tuple[Marker, TopicPartition], int]:
+        """The error codes that the other node answers; RpcError when it does not."""
         by_marker: dict[Marker, dict[str, list[int]]] = {}
         for marker, partition, _ in deliveries:
             by_marker.setdefault(marker, {}).setdefault(partition.topic, []).append(partition.partition)
         request = WriteTxnMarkersRequest(markers=[_encode(marker, topics) for marker, topics in by_marker.items()])
+        response = await self._pool.client(node_id, MARKERS).call(
+            request, WriteTxnMarkersResponse, timeout_s=ANSWER_SECONDS_MAX
+        )
         codes: dict[tuple[Marker, TopicPartition], int] = {}
-        failure = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        try:
-            response = await self._pool.client(node_id, MARKERS).call(
-                request, WriteTxnMarkersResponse, timeout_s=ANSWER_SECONDS_MAX
-            )
-            for marker, answered in zip(by_marker, response.markers, strict=False):
-                for topic in answered.topics:
-                    for found in topic.partitions:
-                        codes[marker, TopicPartition(topic.name, found.partition_index)] = found.error_code
-        except RpcError:
-            failure = ErrorCode.NETWORK_EXCEPTION
-        for marker, partition, done in deliveries:
-            if done.done():
-                continue
-            code = ErrorCode(codes.get((marker, partition), failure))
-            if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                # The other node has not heard of the topic yet; if it is deleted, this node will.
-                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            if code is ErrorCode.NONE:
-                done.set_result(None)
-            else:
-                done.set_exception(BrokerError(code))
+        for marker, answered in zip(by_marker, response.markers, strict=False):
+            for topic in answered.topics:
+                for found in topic.partitions:
+                    codes[marker, TopicPartition(topic.name, found.partition_index)] = found.error_code
+        return codes
+
+
+def _settle(deliveries: list[_Delivery], codes: dict[tuple[Marker, TopicPartition], int], failure: ErrorCode) -> None:
+    """`failure` goes to every delivery that has no code."""
+    for marker, partition, done in deliveries:
+        if done.done():
+            continue
+        code = ErrorCode(codes.get((marker, partition), failure))
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            # The other node has not heard of the topic yet; if it is deleted, this node will.
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if code is ErrorCode.NONE:
+            done.set_result(None)
+        else:
+            done.set_exception(BrokerError(code))
 
 
 def _encode(marker: Marker, topics: dict[str, list[int]]) -> WritableTxnMarker:

@@ -18,6 +18,7 @@ from tidelog.coordination.partitioning import TRANSACTIONS_TOPIC
 from tidelog.coordination.shards import OpenLog, Shards
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 from tidelog.transactions.completion import Completion
 from tidelog.transactions.core.messages import AddPartitions, End, Ended, Filters, Init, Initialised, Listed
@@ -78,23 +79,18 @@ class TransactionCoordinator:
         )
         self._completing: dict[str, tuple[Shard, asyncio.Task[None]]] = {}
         """Outcomes that are being seen through, and for which shard: one that is loaded anew starts its own."""
-        self._rounds: list[asyncio.Task[None]] = []
+        self._tasks = BackgroundTasks()
 
     # -- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begins to load every shard this node leads; returns at once."""
         self._shards.start()
-        self._rounds = [
-            asyncio.ensure_future(self._every(self.settings.abort_interval_ms, self.abort_timed_out)),
-            asyncio.ensure_future(self._every(self.settings.expiry_interval_ms, self.expire_ids)),
-        ]
+        self._tasks.start(self._every(self.settings.abort_interval_ms, self.abort_timed_out), "transaction timeouts")
+        self._tasks.start(self._every(self.settings.expiry_interval_ms, self.expire_ids), "transactional id expiry")
 
     async def stop(self) -> None:
-        tasks = [*self._rounds, *(task for _, task in self._completing.values())]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
         await self._shards.stop()
 
     async def loaded(self) -> None:
@@ -214,7 +210,8 @@ class TransactionCoordinator:
         )
         if completion.try_at_once():
             return
-        task = asyncio.ensure_future(completion.run())
+        # `_completed` logs a fault together with the transactional id.
+        task = self._tasks.start(completion.run(), "transaction completion", is_awaited=True)
         self._completing[transactional_id] = (shard, task)
         task.add_done_callback(partial(self._completed, transactional_id))
 

@@ -17,7 +17,7 @@ from tests.simulation.cluster.disk_calls import DiskCalls
 from tests.simulation.cluster.loop import DiskThreads
 from tests.simulation.cluster.process import PROCESS
 from tests.simulation.cluster.sockets import Acceptor, Sockets
-from tests.simulation.world import World
+from tests.simulation.world import Violation, World
 
 import tidelog.net.listener
 import tidelog.node.node
@@ -32,6 +32,8 @@ import tidelog.telemetry.line_limits
 from tidelog.raft.core.settings import MachineSettings
 
 EPOCH_MS = 1_700_000_000_000
+BACKGROUND_TASKS = "tidelog.tasks"
+"""The logger that reports the faults of tasks that nobody awaits."""
 
 
 class OrderedSet(dict[Any, None]):
@@ -96,6 +98,10 @@ class _Story(logging.Handler):
             self._world.note(process, f"- {record.getMessage().replace(self._hidden, '')}")
             if record.exc_info and record.exc_info[1] is not None:
                 self._world.note(process, f"- {self.format(record)[-1500:].replace(self._hidden, '')}")
+                if record.name == BACKGROUND_TASKS:
+                    failure = Violation(f"{process}: {record.getMessage()}")
+                    failure.__cause__ = record.exc_info[1]
+                    self._world.failure = failure
 
 
 @contextmanager

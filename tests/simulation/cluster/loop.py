@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import warnings
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
@@ -110,6 +111,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
         return await self._sockets.connect(current_process(), protocol_factory, int(port))
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """For sockets that only find out whether anybody listens: the connection is closed at once."""
+        transport, _ = await self._sockets.connect(current_process(), asyncio.BufferedProtocol, address[1])
+        transport.abort()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")

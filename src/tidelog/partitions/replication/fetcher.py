@@ -28,6 +28,7 @@ from tidelog.protocol.generated.list_offsets import (
 from tidelog.protocol.hot_replica_fetch import REPLICA_FETCH_VERSION, encode_replica_fetch
 from tidelog.protocol.index import ApiKey
 from tidelog.runtime.clock import monotonic_ms
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.storage.errors import StorageFailure
 from tidelog.telemetry.logs import get_logger
 
@@ -91,7 +92,7 @@ class LeaderFetcher:
         self._sent_ms: int | None = None
         """When the fetch that is under way was sent."""
         self._is_interrupted = False
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -118,15 +119,11 @@ class LeaderFetcher:
         self._news.set()
 
     def start(self) -> None:
-        if self._task is None:
-            self._task = asyncio.ensure_future(self._run())
+        if not self._tasks:
+            self._tasks.start(self._run(), "fetcher")
 
-    def stop(self) -> asyncio.Task[None] | None:
-        """Ends the copying; the task that ends with it, to be awaited by who cares."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-        return task
+    async def stop(self) -> None:
+        await self._tasks.close()
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 

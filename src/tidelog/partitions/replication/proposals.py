@@ -17,6 +17,7 @@ from tidelog.partitions.core.isr import REFUSED, SUPERSEDED
 from tidelog.partitions.core.leader import LeaderState
 from tidelog.partitions.partition import Partition
 from tidelog.runtime.clock import monotonic_ms
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 logger = get_logger("tidelog.replication")
@@ -50,21 +51,26 @@ class InSyncProposals:
         self._alter_partitions = alter_partitions
         self._broker_epoch = broker_epoch
         self._waiting: dict[tuple[bytes, int], _Proposal] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+        self._is_sending = False
 
     def add(self, partition: Partition, leader: LeaderState, in_sync: frozenset[int]) -> None:
         key = (partition.topic_id, partition.index)
         self._waiting[key] = _Proposal(partition, leader, in_sync, leader.partition_epoch)
-        if self._task is None:
-            self._task = asyncio.ensure_future(self._send())
+        if not self._is_sending:
+            self._is_sending = True
+            self._tasks.start(self._send(), "in-sync proposals")
 
     async def stop(self) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self._tasks.close()
 
     async def _send(self) -> None:
+        try:
+            await self._send_all()
+        finally:
+            self._is_sending = False
+
+    async def _send_all(self) -> None:
         backoff_s = 0.0
         # What is proposed in this turn of the loop goes along.
         await asyncio.sleep(0)
@@ -89,7 +95,6 @@ class InSyncProposals:
                 await asyncio.sleep(backoff_s)
             else:
                 backoff_s = 0.0
-        self._task = None
 
     def _take(self) -> dict[tuple[bytes, int], _Proposal]:
         taken: dict[tuple[bytes, int], _Proposal] = {}

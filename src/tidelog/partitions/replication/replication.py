@@ -17,6 +17,7 @@ from tidelog.partitions.replication.fetcher import FetcherIdentity, LeaderFetche
 from tidelog.partitions.replication.proposals import AlterPartitions, InSyncProposals
 from tidelog.runtime.clock import monotonic_ms
 from tidelog.runtime.pauses import with_pauses
+from tidelog.runtime.tasks import BackgroundTasks
 
 PARTITIONS_PER_TURN = 200
 """How many partitions the watch looks at before it lets others run."""
@@ -36,23 +37,22 @@ class Replication:
         self._fetcher_of: dict[Partition, LeaderFetcher] = {}
         self._led: set[Partition] = set()
         """Partitions this node leads that may have followers."""
-        self._watch: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+        self._is_started = False
 
     def start(self) -> None:
-        self._watch = asyncio.ensure_future(self._watch_followers())
+        self._is_started = True
+        self._tasks.start(self._watch_followers(), "watch of followers")
         for fetcher in self._fetchers.values():
             fetcher.start()
 
     async def stop(self) -> None:
-        tasks = [fetcher.stop() for fetcher in self._fetchers.values()]
-        if self._watch is not None:
-            self._watch.cancel()
-            tasks.append(self._watch)
-            self._watch = None
+        self._is_started = False
+        fetchers = list(self._fetchers.values())
         self._fetchers.clear()
         self._fetcher_of.clear()
         await self._proposals.stop()
-        await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+        await asyncio.gather(self._tasks.close(), *(fetcher.stop() for fetcher in fetchers))
 
     # -- what the partition table says ---------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ class Replication:
         if fetcher is None:
             client = self._pool.client(leader_id, "fetch")
             fetcher = self._fetchers[leader_id] = LeaderFetcher(leader_id, client, self._identity, self._config)
-            if self._watch is not None:
+            if self._is_started:
                 fetcher.start()
         return fetcher
 

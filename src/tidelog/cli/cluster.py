@@ -17,6 +17,7 @@ from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import Column, format_bytes, note, print_fields, print_json, print_table
 from tidelog.cli.ready_line import ready_line
 from tidelog.cli.replication_factor import ALLOW_FEWER
+from tidelog.cli.upgrade import run_upgrade
 from tidelog.cli.wire import connect_broker
 from tidelog.model.errors import ErrorCode
 from tidelog.version import __version__
@@ -70,6 +71,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     rebalance = verbs.add_parser("rebalance", help="spread replicas and leaders evenly over the nodes")
     _finish(rebalance, run_rebalance, plan=True)
+
+    upgrade = verbs.add_parser("upgrade", help="let nodes use what this version brings, once all of them are upgraded")
+    upgrade.add_argument("--dry-run", action="store_true", help="say whether it can be done, and change nothing")
+    _finish(upgrade, run_upgrade)
 
 
 def _finish(parser: argparse.ArgumentParser, run: Any, *, plan: bool = False) -> None:

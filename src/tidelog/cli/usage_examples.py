@@ -19,6 +19,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cluster drain": ("tidelog cluster drain 3 --dry-run", "tidelog cluster drain 3"),
     "cluster undrain": ("tidelog cluster undrain 3",),
     "cluster remove": ("tidelog cluster remove 3", "tidelog cluster remove 3 --force --yes"),
+    "cluster upgrade": ("tidelog cluster upgrade --dry-run", "tidelog cluster upgrade"),
     "cluster rebalance": ("tidelog cluster rebalance --dry-run", "tidelog cluster rebalance"),
     "topics create": (
         "tidelog topics create orders --partitions 6",

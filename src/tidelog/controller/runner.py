@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.decision import Decision
+from tidelog.controller.core.features import require_allowed
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage
 from tidelog.metadata.publisher import MetadataPublisher
@@ -130,6 +131,7 @@ class Controller:
                 raise BrokerError(ErrorCode.NOT_CONTROLLER)
             decision = decide(self._applied)
             if decision.records:
+                require_allowed(self._applied, decision.records)
                 # Replay first: a decision that cannot be replayed must not reach the log.
                 self._decided = (decision.records[0], MetadataDelta(self._applied, decision.records))
                 try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tidelog.metadata.framing import UnreadableMetadata
 from tidelog.metadata.sub_image import SubDelta, changed_keys
 from tidelog.protocol.generated.feature_level_record import FeatureLevelRecord
 from tidelog.protocol.message import Message
@@ -18,20 +19,31 @@ GROUP_VERSION = "group.version"
 """From 1 on there are groups of the consumer protocol."""
 TRANSACTION_VERSION = "transaction.version"
 """Level 2: producers that can do so get a new epoch with every transaction (KIP-890)."""
+TIDELOG_VERSION = "tidelog.version"
+"""Which records nodes may write that an older version of Tidelog cannot replay: see `SubDelta.LEVELS`.
+
+Level 0: all nodes may be of 0.1. Level 1 is a marker and no record needs it: it says that every node knows this
+feature, so that a later level can be checked on all of them. Each level that follows is described here.
+"""
 
 SUPPORTED: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (7, 30),
     GROUP_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
+    TIDELOG_VERSION: (0, 1),
 }
 """Lowest and highest level by name."""
+
+ONE_WAY = frozenset({METADATA_VERSION, TIDELOG_VERSION})
+"""Features that say which records may be in the log. Once raised they stay: such records may already be written."""
 
 BOOTSTRAP: dict[str, int] = {
     METADATA_VERSION: 30,
     GROUP_VERSION: 1,
     TRANSACTION_VERSION: 2,
+    TIDELOG_VERSION: 1,
 }
-"""Levels of a new cluster: those of Kafka 4.3, as far as they are supported here."""
+"""Levels of a new cluster: the newest there are, as in Kafka. Those of Kafka 4.3, as far as they are supported here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,12 @@ class FeaturesDelta(SubDelta[FeaturesImage]):
         """Names of features."""
 
     def replay_feature_level(self, record: FeatureLevelRecord) -> None:
+        highest = SUPPORTED[record.name][1] if record.name in ONE_WAY else record.feature_level
+        if record.feature_level > highest:
+            raise UnreadableMetadata(
+                f"the cluster is at {record.name} {record.feature_level} and this node supports at most {highest}: "
+                "upgrade it"
+            )
         self.levels = dict(self.levels)
         if record.feature_level == 0:
             self.levels.pop(record.name, None)

@@ -32,6 +32,8 @@ class SubDelta(ABC, Generic[S]):
     IMAGE: ClassVar[type[SubImage]]
     REPLAYS: ClassVar[Mapping[type[Message], Callable[[Any, Any], None]]]
     """The records of this subject. A record may belong to several subjects: each takes what concerns it."""
+    LEVELS: ClassVar[Mapping[type[Message], int]] = {}
+    """Records that older versions cannot replay: the level of `tidelog.version` from which they may be written."""
 
     __slots__ = ()
 

@@ -37,3 +37,11 @@ def routes_of(sub_deltas: tuple[type[SubDelta[Any]], ...]) -> dict[type[Message]
 
 
 ROUTES = routes_of(SUB_DELTAS)
+
+
+def levels_of(sub_deltas: tuple[type[SubDelta[Any]], ...]) -> dict[type[Message], int]:
+    return {record: level for kind in sub_deltas for record, level in kind.LEVELS.items()}
+
+
+LEVELS = levels_of(SUB_DELTAS)
+"""The level of `tidelog.version` that a record needs; records that are not named need none."""

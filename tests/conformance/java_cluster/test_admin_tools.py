@@ -98,6 +98,11 @@ def test_leader_election(tool: Tool, cluster: EmbeddedCluster) -> None:
 def test_features(tool: Tool) -> None:
     described = tool(FEATURES, "describe").check()
     assert re.search(r"transaction\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2", described)
+    assert re.search(
+        r"tidelog\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s+FinalizedVersionLevel: 1", described
+    )
+    assert tool(FEATURES, "upgrade", "--feature", "tidelog.version=1").status == 0
+    assert tool(FEATURES, "downgrade", "--feature", "tidelog.version=0").status == 1
     refused = tool(FEATURES, "upgrade", "--feature", "transaction.version=9")
     assert refused.status == 1
     lowered = tool(FEATURES, "downgrade", "--feature", "group.version=0")

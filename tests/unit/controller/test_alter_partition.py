@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.controller.test_brokers import after, on_disks, partition, registration, with_topic
-from tests.unit.metadata.images import broker, cluster, directory_id, replayed
+from tests.unit.metadata.images import broker, cluster, directory_id
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.alter_partition import InSyncReplica, IsrChange, decide_alter_partitions
 from tidelog.controller.core.brokers import decide_fence_broker, decide_heartbeat, decide_register_broker
 from tidelog.controller.core.elections import decide_balance_leaders
-from tidelog.controller.core.features import FeatureUpdate, decide_update_features
 from tidelog.controller.core.placement import place_on_least_loaded
 from tidelog.controller.core.reassignments import (
     Reassignment,
@@ -193,22 +192,3 @@ def test_the_least_loaded_brokers_are_filled_first_and_racks_kept_apart() -> Non
     assert all({1, 2} != set(replicas) for replicas in place_on_least_loaded(racked, 6, 2))
     with pytest.raises(BrokerError):
         place_on_least_loaded(racked, 1, 4)
-
-
-def test_features_change_when_every_broker_can() -> None:
-    image = cluster(broker(1)._replace(features=(("transaction.version", 0, 2), ("group.version", 0, 0))))
-    image = replayed(image, decide_update_features(image, [FeatureUpdate("transaction.version", 2)]).records)[0]
-    assert image.features == {"transaction.version": 2}
-    for update in (
-        FeatureUpdate("group.version", 1),
-        FeatureUpdate("transaction.version", 3),
-        FeatureUpdate("transaction.version", 1),
-        FeatureUpdate("no.such", 1),
-        FeatureUpdate("transaction.version", 1, 9),
-    ):
-        with pytest.raises(BrokerError) as raised:
-            decide_update_features(image, [update])
-        assert raised.value.code == ErrorCode.INVALID_UPDATE_VERSION
-    lower = decide_update_features(image, [FeatureUpdate("transaction.version", 0, 2)])
-    assert replayed(image, lower.records)[0].features == {}
-    assert decide_update_features(image, [FeatureUpdate("transaction.version", 0, 2)], validate_only=True).records == []

@@ -1,4 +1,8 @@
-"""UpdateFeatures: a level changes for the whole cluster, at one point of the metadata log, if every node can do it."""
+"""Feature levels: how one changes for the whole cluster, and which records the levels allow to be written.
+
+A level changes at one point of the metadata log, and only to one that every registered broker supports. A broker
+registers only if it supports the levels there are. So every member can replay what the levels allow.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.controller.core.decision import Decision
-from tidelog.metadata.features import METADATA_VERSION, SUPPORTED
+from tidelog.metadata import table
+from tidelog.metadata.features import METADATA_VERSION, ONE_WAY, SUPPORTED, TIDELOG_VERSION
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.feature_level_record import FeatureLevelRecord
@@ -65,9 +70,24 @@ def _check(image: MetadataImage, update: FeatureUpdate, current: int) -> None:
             f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature without "
             "setting the upgrade type to either safe or unsafe downgrade.",
         )
-    if level < current and name == METADATA_VERSION:
+    if level < current and name in ONE_WAY:
         raise BrokerError(
             ErrorCode.INVALID_UPDATE_VERSION,
             f"Invalid update version {level} for feature {name}. Records of this version may already be written; a "
             "downgrade is not supported.",
         )
+
+
+def require_allowed(image: MetadataImage, records: Sequence[Message]) -> None:
+    """UNSUPPORTED_VERSION when a member may be unable to replay one of these records."""
+    if not table.LEVELS:
+        return
+    current = image.features.get(TIDELOG_VERSION, 0)
+    for record in records:
+        needed = table.LEVELS.get(type(record), 0)
+        if needed > current:
+            raise BrokerError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"This needs {TIDELOG_VERSION} {needed}, and the cluster is at {current}. Upgrade every node, then run "
+                "`tidelog cluster upgrade`.",
+            )

@@ -7,91 +7,57 @@ record code gets wrong does not cancel out.
 
 from __future__ import annotations
 
-import socket
 import struct
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from fastcrc import crc32
 
-from tidelog.protocol.headers import decode_response_header, encode_request_header
-from tidelog.protocol.index import is_response_header_flexible, response_class
+from tidelog.net.client.blocking import BlockingClient
+from tidelog.net.client.conversation import expected_answer
+from tidelog.net.client.errors import PeerUnreachable
 from tidelog.protocol.message import Message
 
 TIMEOUT_S = 30.0
 
+ConnectionLost = PeerUnreachable
+"""The broker closed the connection."""
 
-class ConnectionLost(Exception):
-    """The broker closed the connection."""
 
-
-class Connection:
-    """One connection; requests are answered in order."""
+class Connection(BlockingClient):
+    """To a broker on this machine. Besides whole requests it sends and receives raw bytes."""
 
     def __init__(self, port: int, *, timeout_s: float = TIMEOUT_S, client_id: str = "wire") -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.client_id = client_id
-        self._correlation_id = 0
+        super().__init__("127.0.0.1", port, client_id=client_id, timeout_s=timeout_s, answer_bytes_max=(1 << 31) - 1)
+
+    @property
+    def last_correlation_id(self) -> int:
+        return self.conversation.last_correlation_id
 
     def send_bytes(self, data: bytes) -> None:
-        try:
-            self.socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise ConnectionLost(str(error)) from None
+        self.send(data)
 
     def send_frame(self, frame: bytes) -> None:
-        self.send_bytes(struct.pack(">i", len(frame)) + frame)
-
-    def receive_frame(self) -> bytes:
-        return self.receive_exactly(struct.unpack(">i", self.receive_exactly(4))[0])
-
-    def receive_exactly(self, size: int) -> bytes:
-        parts = []
-        while size > 0:
-            try:
-                part = self.socket.recv(min(size, 1 << 20))
-            except ConnectionResetError as error:
-                raise ConnectionLost(str(error)) from None
-            if not part:
-                raise ConnectionLost("closed by the broker")
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+        self.send(struct.pack(">i", len(frame)) + frame)
 
     def frame(self, api_key: int, version: int, body: bytes) -> bytes:
         """A request with its header and the next correlation id, without the size before it."""
-        self._correlation_id += 1
-        return encode_request_header(api_key, version, self._correlation_id, self.client_id) + body
+        return self.conversation.encode_unmatched(api_key, version, body)
 
     def call_raw(self, api_key: int, version: int, body: bytes) -> bytes:
         """Send a body, return the body of the answer."""
-        self.send_frame(self.frame(api_key, version, body))
-        answer = self.receive_frame()
-        correlation_id, position = decode_response_header(answer, is_response_header_flexible(api_key, version))
-        if correlation_id != self._correlation_id:
-            raise AssertionError(f"answer {correlation_id} to request {self._correlation_id}")
-        return answer[position:]
+        answer, position = self.call_encoded(api_key, version, body)
+        return bytes(answer[position:])
 
     def call(self, request: Message, version: int) -> Any:
         """Send a request, return the response as its generated class; every byte of the answer must be used."""
-        api_key = request.API_KEY
-        assert api_key is not None
-        body = self.call_raw(api_key, version, request.encode(version))
-        response, end = response_class(api_key).decode(body, 0, version)
+        assert request.API_KEY is not None
+        body = self.call_raw(request.API_KEY, version, request.encode(version))
+        response, end = expected_answer(request).decode(body, 0, version)
         if end != len(body):
             raise AssertionError(f"{len(body) - end} bytes left behind {type(response).__name__} version {version}")
         return response
-
-    def close(self) -> None:
-        self.socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 def connect_when_listening(port: int, timeout_s: float = TIMEOUT_S, interval_s: float = 0.002) -> Connection:

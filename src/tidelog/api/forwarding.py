@@ -24,7 +24,7 @@ from tidelog.protocol.index import request_class
 from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
-    from tidelog.net.rpc import RpcClient
+    from tidelog.net.client.pipelined import RpcClient
     from tidelog.protocol.message import Message
 
 logger = get_logger("tidelog.api")

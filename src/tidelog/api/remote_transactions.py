@@ -8,7 +8,7 @@ from tidelog.api.context import Services
 from tidelog.coordination.partitioning import TRANSACTIONS_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.net.rpc import RpcError
+from tidelog.net.client.errors import RpcError
 from tidelog.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

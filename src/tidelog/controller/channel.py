@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from tidelog.controller.runner import Controller
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.net.rpc import PeerUnreachable, RpcClient, RpcError, RpcPool
+from tidelog.net.client.errors import PeerUnreachable, RpcError
+from tidelog.net.client.pipelined import RpcClient
+from tidelog.net.client.pool import RpcPool
 from tidelog.protocol.index import schema_versions
 
 if TYPE_CHECKING:

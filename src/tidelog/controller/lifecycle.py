@@ -14,7 +14,7 @@ from tidelog.controller.membership import ClusterMembership
 from tidelog.controller.service import ControllerService
 from tidelog.metadata.image import Endpoint
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.net.rpc import RpcError
+from tidelog.net.client.errors import RpcError
 from tidelog.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tidelog.protocol.generated.broker_registration import (
     BrokerRegistrationRequest,

@@ -16,7 +16,7 @@ from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
-    from tidelog.net.rpc import RpcClient
+    from tidelog.net.client.pipelined import RpcClient
 
 logger = get_logger("tidelog.controller")
 

@@ -17,7 +17,7 @@ from tidelog.controller.runner import Controller
 from tidelog.controller.service import ControllerService
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import decode_topic_id
-from tidelog.net.rpc import RpcError
+from tidelog.net.client.errors import RpcError
 from tidelog.node.disk_room import DiskRoom
 from tidelog.node.errors import NodeStartError
 from tidelog.node.peers import Peers

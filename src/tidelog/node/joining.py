@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.config.listener import parse_address
+from tidelog.net.client.errors import RpcError
+from tidelog.net.client.pipelined import RpcClient
 from tidelog.net.json_body import decode_body, encode_body
-from tidelog.net.rpc import RpcClient, RpcError
 from tidelog.node.errors import NodeStartError
 from tidelog.protocol.private_apis import JOIN_API_KEY
 from tidelog.raft.core.members import Member, MemberSet

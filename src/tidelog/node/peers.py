@@ -7,7 +7,8 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tidelog.net.rpc import RpcError, RpcPool
+from tidelog.net.client.errors import RpcError
+from tidelog.net.client.pool import RpcPool
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tidelog.metadata.image import METADATA_TOPIC
-from tidelog.net.rpc import RpcClient, RpcError
+from tidelog.net.client.errors import RpcError
+from tidelog.net.client.pipelined import RpcClient
 from tidelog.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,

@@ -14,7 +14,8 @@ from tidelog.coordination.log import Marker
 from tidelog.metadata.image import NO_LEADER
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.net.rpc import RpcError, RpcPool
+from tidelog.net.client.errors import RpcError
+from tidelog.net.client.pool import RpcPool
 from tidelog.protocol.generated.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,

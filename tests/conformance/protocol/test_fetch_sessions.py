@@ -125,7 +125,7 @@ def test_requests_behind_a_waiting_fetch_are_answered_in_order(connection: Conne
     """One connection, one order: the second answer comes after the first, however long that waits."""
     topic = create_topic(connection, "order")
     connection.send_frame(connection.frame(1, VERSION, fetch_request(topic, 0, max_wait_ms=300).encode(VERSION)))
-    first = connection._correlation_id
+    first = connection.last_correlation_id
     connection.send_frame(connection.frame(18, 0, b""))
     ids = [int.from_bytes(connection.receive_frame()[:4], "big") for _ in range(2)]
     assert ids == [first, first + 1]

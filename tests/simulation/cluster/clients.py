@@ -12,8 +12,9 @@ from tests.simulation.log_watch import read_records
 from tests.simulation.replication_observations import Acknowledged, Committed, ReaderTold
 
 from tidelog.model.errors import ErrorCode
+from tidelog.net.client.errors import RpcError
+from tidelog.net.client.pipelined import RpcClient
 from tidelog.net.framing import SCRATCH_BYTES
-from tidelog.net.rpc import RpcClient, RpcError
 from tidelog.protocol.generated.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,

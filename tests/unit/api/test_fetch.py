@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.unit.partitions.small_cluster import TOPIC_ID, SmallBroker, SmallCluster
 
-from tidelog.net.rpc import RpcClient
+from tidelog.net.client.pipelined import RpcClient
 from tidelog.protocol.generated.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 VALUE = b"x" * 1000

@@ -12,7 +12,9 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller.channel import ControllerChannel
 from tidelog.controller.service import ControllerService
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.net.rpc import RpcClient, RpcPool, RpcTimedOut
+from tidelog.net.client.errors import RpcTimedOut
+from tidelog.net.client.pipelined import RpcClient
+from tidelog.net.client.pool import RpcPool
 
 NOT_LONG_S = 30.0
 

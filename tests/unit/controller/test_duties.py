@@ -16,7 +16,7 @@ from tidelog.controller.duties import BrokerDuties
 from tidelog.controller.membership import ClusterMembership
 from tidelog.controller.service import ControllerService
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.net.rpc import RpcPool
+from tidelog.net.client.pool import RpcPool
 from tidelog.raft.core.members import Member
 
 DEADLINE_S = 10.0

@@ -23,8 +23,9 @@ from tidelog.metadata.image import Endpoint, MetadataImage
 from tidelog.metadata.publisher import MetadataPublisher
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.net.client.pipelined import RpcClient
+from tidelog.net.client.pool import RpcPool
 from tidelog.net.listener import Listener, ListenerSettings
-from tidelog.net.rpc import RpcClient, RpcPool
 from tidelog.net.shared import SharedByListeners
 from tidelog.partitions.fetch_session import FetchSessionCache
 from tidelog.partitions.partition import Partition

@@ -8,7 +8,7 @@ from tidelog.controller.channel import ControllerChannel
 from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
 from tidelog.metadata.image import PartitionState
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.net.rpc import RpcClient
+from tidelog.net.client.pipelined import RpcClient
 from tidelog.protocol.generated.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,

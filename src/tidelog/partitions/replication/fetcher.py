@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.net.rpc import RpcClient, RpcError
+from tidelog.net.client.errors import RpcError
+from tidelog.net.client.pipelined import RpcClient
 from tidelog.partitions.core.fetch_requests import FetchPlan, FetchPosition, FollowerSession, PartitionKey
 from tidelog.partitions.core.follower import FollowerState
 from tidelog.partitions.partition import Partition

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
 from tidelog.model.errors import BrokerError
-from tidelog.net.rpc import RpcError
+from tidelog.net.client.errors import RpcError
 from tidelog.partitions.core.isr import REFUSED, SUPERSEDED
 from tidelog.partitions.core.leader import LeaderState
 from tidelog.partitions.partition import Partition

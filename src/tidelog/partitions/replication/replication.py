@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.net.rpc import RpcPool
+from tidelog.net.client.pool import RpcPool
 from tidelog.partitions.core.follower import FollowerState
 from tidelog.partitions.core.leader import LeaderState
 from tidelog.partitions.partition import Partition

@@ -10,7 +10,9 @@ from struct import pack, unpack
 
 import pytest
 
-from tidelog.net.rpc import BadAnswer, PeerBusy, PeerUnreachable, RpcClient, RpcPool, RpcTimedOut
+from tidelog.net.client.errors import BadAnswer, PeerBusy, PeerUnreachable, RpcTimedOut
+from tidelog.net.client.pipelined import RpcClient
+from tidelog.net.client.pool import RpcPool
 from tidelog.node.event_loop import new_event_loop
 from tidelog.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -312,7 +314,8 @@ async def test_a_call_can_be_given_up_and_the_next_connects_at_once() -> None:
             await asyncio.sleep(0.001)
         silent = False
         client.hang_up()
-        assert (await heartbeat(client)).error_code == 2
+        assert (await heartbeat(client)).error_code == 1
+        assert peer.connections == 2
         with pytest.raises(PeerUnreachable, match="given up"):
             await waiting
         client.close()

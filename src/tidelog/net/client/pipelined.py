@@ -1,0 +1,194 @@
+"""Requests to one peer, for one purpose, over a connection that is opened again when it is lost.
+
+One purpose, so that a fetch that waits half a second at the leader never stands in front of a heartbeat. What is under
+way is bounded in number and bytes; more is refused, not queued. A call ends with its answer or with an `RpcError`;
+after an error the peer may have carried the request out.
+
+The first call opens the connection. When that fails, calls fail at once until a back-off has passed. The address is
+looked up before every call, because nodes move.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from tidelog.model import limits
+from tidelog.net.client.backoff import Backoff
+from tidelog.net.client.connection import ClientConnection
+from tidelog.net.client.conversation import decode_answer, expected_answer
+from tidelog.net.client.errors import PeerBusy, PeerUnreachable, RpcTimedOut
+from tidelog.net.framing import SCRATCH_BYTES, Frame
+from tidelog.protocol.index import schema_versions
+from tidelog.protocol.message import Message
+
+Address = tuple[str, int]
+M = TypeVar("M", bound=Message)
+
+CONNECT_TIMEOUT_S = 2.0
+"""The kernel repeats an attempt to connect after 1, 3 and 7 seconds. Waiting for those would delay the node when the
+network comes back."""
+DEFAULT_TIMEOUT_S = 30.0
+
+
+class RpcClient:
+    """Calls to one peer over one connection. All methods belong to the event loop."""
+
+    def __init__(
+        self,
+        peer: str,
+        find_address: Callable[[], Address | None],
+        *,
+        client_id: str,
+        scratch: memoryview | None = None,
+        in_flight_requests_max: int = limits.RPC_IN_FLIGHT_REQUESTS_MAX,
+        in_flight_bytes_max: int = limits.RPC_IN_FLIGHT_BYTES_MAX,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    ) -> None:
+        """`peer` names it in errors. `find_address` says where it is now; None when its address is not known."""
+        self._peer = peer
+        self._find_address = find_address
+        self._client_id = client_id
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES)) if scratch is None else scratch
+        self._requests_max = in_flight_requests_max
+        self._bytes_max = in_flight_bytes_max
+        self._connect_timeout_s = connect_timeout_s
+        self._connection: ClientConnection | None = None
+        self._address: Address | None = None
+        """Where `_connection` leads."""
+        self._connecting: asyncio.Future[ClientConnection] | None = None
+        self._backoff = Backoff()
+        self._is_closed = False
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None
+
+    @property
+    def in_flight_requests(self) -> int:
+        return 0 if self._connection is None else len(self._connection.conversation)
+
+    # -- calling -----------------------------------------------------------------------------------------------------
+
+    async def call(
+        self, request: Message, answer: type[M], *, version: int | None = None, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> M:
+        """Sends the request in the given version (the newest by default) and returns the response, an `answer`."""
+        assert answer is expected_answer(request), f"{answer.__name__} answers no {type(request).__name__}"
+        api_key = request.API_KEY
+        assert api_key is not None
+        if version is None:
+            version = schema_versions(api_key)[1]
+        frame = await self.call_encoded(api_key, version, request.encode(version), timeout_s=timeout_s)
+        return decode_answer(self._peer, answer, frame, version)
+
+    async def call_encoded(
+        self, api_key: int, version: int, body: bytes | bytearray, *, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> Frame:
+        """The same with a body that is encoded already: the answer is a buffer and where the body begins in it."""
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        connection = self._usable_connection() or await self._connect(timeout_s)
+        if connection is not self._connection:
+            raise PeerUnreachable(f"{self._peer}: the connection was closed")
+        under_way = connection.conversation
+        if len(under_way) >= self._requests_max or (
+            under_way and under_way.in_flight_bytes + len(body) > self._bytes_max
+        ):
+            raise PeerBusy(f"{self._peer}: {len(under_way)} requests are under way already")
+        frame = await connection.send(api_key, version, body, deadline_s, timeout_s)
+        self._backoff.answered()
+        return frame
+
+    # -- the connection ----------------------------------------------------------------------------------------------
+
+    def _usable_connection(self) -> ClientConnection | None:
+        """The open connection, unless the peer has moved."""
+        if self._is_closed:
+            raise PeerUnreachable(f"{self._peer}: this node is stopping")
+        connection = self._connection
+        if connection is not None and self._find_address() != self._address:
+            self._drop("it has moved to another address")
+            self._backoff.forget()
+            return None
+        return connection
+
+    async def _connect(self, timeout_s: float) -> ClientConnection:
+        connecting = self._connecting
+        if connecting is None:
+            if self._backoff.is_resting(asyncio.get_running_loop().time()):
+                raise PeerUnreachable(f"{self._peer}: {self._backoff.reason}")
+            connecting = self._connecting = asyncio.ensure_future(self._open())
+            connecting.add_done_callback(_retrieve)
+        try:
+            async with asyncio.timeout(timeout_s):
+                # Shielded: others may be waiting for the same connection.
+                return await asyncio.shield(connecting)
+        except TimeoutError:
+            raise RpcTimedOut(f"{self._peer} could not be reached within {timeout_s:g} s") from None
+
+    async def _open(self) -> ClientConnection:
+        try:
+            address = self._find_address()
+            if address is None:
+                raise PeerUnreachable(f"{self._peer}: its address is not known")
+            connection = await self._open_at(address)
+            if self._is_closed or connection.is_lost:
+                reason = "this node is stopping" if self._is_closed else "it closed the connection at once"
+                connection.abort(reason)
+                raise PeerUnreachable(f"{self._peer}: {reason}")
+        except PeerUnreachable as failure:
+            self._failed(str(failure).removeprefix(f"{self._peer}: "))
+            raise
+        finally:
+            self._connecting = None
+        self._connection, self._address = connection, address
+        return connection
+
+    async def _open_at(self, address: Address) -> ClientConnection:
+        """A connection that is ready for requests. TLS, SASL and whatever else comes before them belongs here."""
+        host, port = address
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: ClientConnection(self._peer, self._client_id, self._scratch, self._lost), host, port
+                )
+        except (OSError, TimeoutError) as error:
+            reason = str(error) or f"no connection within {self._connect_timeout_s:g} s"
+            raise PeerUnreachable(f"{self._peer} cannot be reached at {host}:{port}: {reason}") from None
+        return connection
+
+    def _failed(self, reason: str) -> None:
+        self._backoff.failed(reason, asyncio.get_running_loop().time(), os.urandom(1)[0] / 256)
+
+    def _lost(self, connection: ClientConnection, reason: str, had_requests: bool) -> None:
+        if connection is not self._connection:
+            return
+        self._connection = self._address = None
+        # A connection that never carried an answer was as good as none.
+        if had_requests or self._backoff.has_failed:
+            self._failed(reason)
+
+    def _drop(self, reason: str) -> None:
+        """Closes the connection for a reason of this end, which is no failure of the peer."""
+        connection, self._connection, self._address = self._connection, None, None
+        if connection is not None:
+            connection.abort(reason)
+
+    def hang_up(self) -> None:
+        """Ends what is under way: it fails as if the connection had broken. The next call connects at once."""
+        self._drop("the request was given up")
+
+    def close(self) -> None:
+        """Everything under way fails now, and so does every later call."""
+        self._is_closed = True
+        self._drop("this node is stopping")
+        if self._connecting is not None:
+            self._connecting.cancel()
+
+
+def _retrieve(connecting: asyncio.Future[ClientConnection]) -> None:
+    """A connection that no call waits for any more may fail in silence."""
+    if not connecting.cancelled():
+        connecting.exception()

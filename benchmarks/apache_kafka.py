@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from benchmarks.broker_process import BrokerFailure, BrokerProcess, end_with_parent, free_port, port_answers, wait_until
+from tests.waiting import wait_until
+
+from benchmarks.broker_process import BrokerFailure, BrokerProcess, end_with_parent, free_port, port_answers
 
 VERSION = "4.3.1"
 DEFINITIONS = Path(__file__).parent / "kafka"

@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -55,15 +54,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30.0, interval_s: float = 0.01) -> None:
-    """Return when the condition holds; raise TimeoutError that says what was waited for."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"after {timeout_s} s: {what}")
-        time.sleep(interval_s)
 
 
 def port_answers(port: int) -> bool:

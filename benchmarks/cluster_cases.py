@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from tests.waiting import wait_until
+
 from benchmarks.apache_kafka import tool_command
-from benchmarks.broker_process import wait_until
 from benchmarks.cluster_processes import NODES, ClusterProcesses
 from benchmarks.wire import Connection
 from tidelog.protocol.generated.create_topics import (

@@ -11,8 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from tests.waiting import wait_until
+
 from benchmarks import apache_kafka
-from benchmarks.broker_process import BrokerFailure, BrokerProcess, free_port, port_answers, wait_until
+from benchmarks.broker_process import BrokerFailure, BrokerProcess, free_port, port_answers
 from benchmarks.tidelog_node import spawn_tidelog
 from benchmarks.wire import Connection, ConnectionLost
 from tidelog.protocol.generated.describe_quorum import (

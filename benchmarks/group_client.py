@@ -13,8 +13,8 @@ from struct import Struct
 from typing import Any
 
 import uvloop
+from tests.waiting import wait_until
 
-from benchmarks.broker_process import wait_until
 from benchmarks.group_members import (
     CONNECTED,
     ROUND,

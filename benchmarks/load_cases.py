@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tests.waiting import wait_until
+
 from benchmarks.apache_kafka import tool_command
-from benchmarks.broker_process import BrokerProcess, wait_until
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.wire import Connection
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState

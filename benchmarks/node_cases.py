@@ -11,7 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.broker_process import wait_until
+from tests.waiting import wait_until
+
 from benchmarks.tidelog_node import start_tidelog
 from benchmarks.wire import Connection
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest

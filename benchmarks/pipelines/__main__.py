@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from pyspark.errors import StreamingQueryException
+from tests.waiting import wait_until
 
 from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
-from benchmarks.broker_process import wait_until
 from benchmarks.figures import Figure
 from benchmarks.pipelines.cases import (
     GROWTH,

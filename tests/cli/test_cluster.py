@@ -8,14 +8,14 @@ import re
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from tests.cli.command import Command
+from tests.waiting import wait_until
 
 from tidelog.testing.broker import Broker
 from tidelog.testing.embedded_cluster import EmbeddedCluster
@@ -33,14 +33,6 @@ def cluster() -> Iterator[EmbeddedCluster]:
 def command(cluster: EmbeddedCluster) -> Command:
     """Any node will do."""
     return Command(cluster.brokers[-1].bootstrap_servers)
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() >= deadline_s:
-            raise TimeoutError(f"not in time: {what}")
-        time.sleep(0.05)
 
 
 def fill(cluster: EmbeddedCluster, topic: str) -> None:
@@ -73,7 +65,7 @@ def test_status_tells_of_all_nodes_from_any_of_them(cluster: EmbeddedCluster, co
         alive = [node["node_id"] for node in state["nodes"] if node["state"] == "alive" and node["statistics"]]
         return alive == [1, 2, 3, 4]
 
-    until(is_told, "statistics of every node")
+    wait_until(is_told, "statistics of every node")
     assert len(state["nodes"]) == 4
     assert state["controller"] == state["quorum"]["leader"]
     assert sum(node["leaders"] for node in state["nodes"]) == state["partitions"]
@@ -109,14 +101,14 @@ def test_a_node_joins_is_filled_drained_and_removed(cluster: EmbeddedCluster, co
     joining = {"controller.quorum.bootstrap.servers": cluster.brokers[2].bootstrap_servers}
     with Broker(joining) as guest:
         number = guest.node.config.node_id
-        until(lambda: (number, "alive") in node_states(command), "the guest alive for the node that is asked")
+        wait_until(lambda: (number, "alive") in node_states(command), "the guest alive for the node that is asked")
         command("cluster", "rebalance")
         assert number in holders(cluster), "it took its share of some topic"
         assert "holds" in command("cluster", "remove", str(number), fails=True).err
         assert command("cluster", "drain", str(number), "--dry-run", "--json").json["moves"]
         command("cluster", "drain", str(number))
         assert number not in holders(cluster)
-        until(lambda: (number, "alive, drained") in node_states(command), "the guest drained")
+        wait_until(lambda: (number, "alive, drained") in node_states(command), "the guest drained")
         cluster.create_topic("later", 8)
         assert number not in holders(cluster)
         assert "there is no node 99" in command("cluster", "undrain", "99", fails=True).err
@@ -128,15 +120,15 @@ def test_a_node_joins_is_filled_drained_and_removed(cluster: EmbeddedCluster, co
         # Nobody can be asked here: a script means it, and is told.
         assert "give --yes" in command("cluster", "remove", str(number), fails=True).err
         assert "it was still running" in command("cluster", "remove", str(number), "--yes").out
-        until(lambda: guest.node.given_up is not None, "the removed node noticing")
+        wait_until(lambda: guest.node.given_up is not None, "the removed node noticing")
         assert guest.node.given_up == f"node {number} was removed from the cluster"
-        until(lambda: all(number not in b.node.metadata.brokers for b in cluster.brokers), "the node forgotten")
+        wait_until(lambda: all(number not in b.node.metadata.brokers for b in cluster.brokers), "the node forgotten")
 
 
 def test_a_node_that_has_ended_is_removed_without_a_question(cluster: EmbeddedCluster, command: Command) -> None:
     with Broker({"controller.quorum.bootstrap.servers": cluster.brokers[0].bootstrap_servers}) as guest:
         number = guest.node.config.node_id
-    until(lambda: (number, "fenced") in node_states(command), "the guest known to have ended")
+    wait_until(lambda: (number, "fenced") in node_states(command), "the guest known to have ended")
     done = command.answering(b"n\n", "cluster", "remove", str(number))
     assert done == (0, f"node {number} is removed\n", "")
 
@@ -183,15 +175,15 @@ def test_several_nodes_from_one_command(tmp_path: Path, arguments: tuple[str, ..
         command = Command(bootstrap.split(",")[-1])
         command("topics", "create", "t", "-p", "4")
         command("produce", "t", stdin=b"a\nb\n")
-        until(lambda: {state for _, state in node_states(command)} == {"alive"}, "all nodes alive")
+        wait_until(lambda: {state for _, state in node_states(command)} == {"alive"}, "all nodes alive")
         # A node that dies is started again.
         before = children(process.pid)
         os.kill(before[-1], signal.SIGKILL)
-        until(
+        wait_until(
             lambda: len(children(process.pid)) == len(before) and before[-1] not in children(process.pid),
             "another process in its place",
         )
-        until(lambda: not _is_refused(bootstrap.split(",")[-1]), "the node back")
+        wait_until(lambda: not _is_refused(bootstrap.split(",")[-1]), "the node back")
     finally:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=DEADLINE_S)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection
 from tests.cli.command import TIDELOG, Command, Topics, make_name
+from tests.waiting import wait_until
 
 from tidelog.protocol.generated.describe_groups import DescribeGroupsRequest
 from tidelog.protocol.generated.leave_group import LeaveGroupRequest, MemberIdentity

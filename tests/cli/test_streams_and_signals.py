@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
 from tests.cli.command import COMMAND_SECONDS_MAX, TIDELOG, Command
+from tests.waiting import wait_until
 
 from tidelog import Broker
 
 DEADLINE_S = 30.0
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() >= deadline_s:
-            raise TimeoutError(f"not in time: {what}")
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +68,7 @@ def test_an_interrupted_bench_leaves_no_topic(tidelog: Command, case: str, numbe
                 for topic in tidelog("topics", "describe", name, "--json").json[0]["partitions"]
             )
 
-        until(is_measuring, "the first records")
+        wait_until(is_measuring, "the first records")
         process.send_signal(number)
         out, err = process.communicate(timeout=DEADLINE_S)
     finally:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 import urllib.request
 from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.waiting import wait_until
 
 from tidelog.pipelines.run.metrics import PipelineCollector
 from tidelog.pipelines.run.progress import QueryStatus
@@ -62,24 +62,19 @@ def make_traffic(cluster: Cluster) -> None:
 
 
 def _wait_for_error(consumer: Consumer) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline_s:
+    def is_refused() -> bool:
         message = consumer.poll(0.1)
         error = None if message is None else message.error()
-        if error is not None and error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            return
-    raise AssertionError("an offset that does not exist was not refused")
+        return error is not None and error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+    wait_until(is_refused, "an error for an offset that does not exist")
 
 
 def _admin_port(cluster: Cluster, node_id: int) -> int:
-    deadline_s = time.monotonic() + DEADLINE_S
     log = cluster.directory / f"node-{node_id}.log"
-    while time.monotonic() < deadline_s:
-        found = _ADMIN_PORT.search(log.read_text())
-        if found is not None:
-            return int(found[1])
-        time.sleep(0.02)
-    raise AssertionError(f"node {node_id} has not opened its admin port")
+    found = wait_until(lambda: _ADMIN_PORT.search(log.read_text()), f"the admin port of node {node_id} in its log")
+    assert found is not None
+    return int(found[1])
 
 
 def _read(text: str) -> Exposed:

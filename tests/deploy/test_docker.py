@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.deploy.containers import DOCKER, ROOT
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(1200)
 BUILD_SECONDS_MAX = 900
@@ -52,10 +52,15 @@ def write_and_read(bootstrap: str, replicas: int) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     found: set[bytes] = set()
-    deadline_s = time.monotonic() + DEADLINE_S
-    while len(found) < 30 and time.monotonic() < deadline_s:
-        found |= {message.value() for message in consumer.consume(30, 0.5) if not message.error()}
-    consumer.close()
+
+    def read() -> bool:
+        found.update(message.value() for message in consumer.consume(30, 0.5) if not message.error())
+        return len(found) >= 30
+
+    try:
+        wait_until(read, "30 records", DEADLINE_S)
+    finally:
+        consumer.close()
     assert found == {b"%d" % number for number in range(30)}
 
 
@@ -72,10 +77,12 @@ def container(image: str) -> Iterator[str]:
 
 
 def wait_until_healthy(name: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while docker("inspect", "--format", "{{.State.Health.Status}}", name) != "healthy":
-        assert time.monotonic() < deadline_s, docker("logs", name)
-        time.sleep(0.2)
+    wait_until(
+        lambda: docker("inspect", "--format", "{{.State.Health.Status}}", name) == "healthy",
+        lambda: f"a healthy container; its log:\n{docker('logs', name)}",
+        DEADLINE_S,
+        interval_s=0.2,
+    )
 
 
 def test_a_node_becomes_healthy_without_root_and_stops_cleanly_at_sigterm(container: str) -> None:

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.deploy.exposed import DEADLINE_S, TARGET_LABELS, Exposed, make_traffic, of_nodes, of_pipelines
+from tests.deploy.exposed import TARGET_LABELS, Exposed, make_traffic, of_nodes, of_pipelines
 from tests.deploy.promql import find_names
+from tests.waiting import wait_until
 
 from tidelog.config.listener import parse_address
 from tidelog.testing import Cluster
@@ -66,11 +66,12 @@ def test_every_metric_and_label_is_exposed(monitored: Cluster) -> None:
     wanted = {name for expression in expressions() for name, _ in find_names(expression).selected} - {"up"}
     assert len(wanted) > 30
     exposed: Exposed = {}
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not wanted <= exposed.keys() and time.monotonic() < deadline_s:
-        exposed |= of_nodes(monitored) | of_pipelines()
-        time.sleep(0.05)
-    assert wanted <= exposed.keys(), f"not exposed: {sorted(wanted - exposed.keys())}"
+
+    def is_exposed() -> bool:
+        exposed.update(of_nodes(monitored) | of_pipelines())
+        return wanted <= exposed.keys()
+
+    wait_until(is_exposed, lambda: f"metrics {sorted(wanted - exposed.keys())}", interval_s=0.05)
     exposed["up"] = frozenset()
     for expression in expressions():
         names = find_names(expression)

@@ -15,6 +15,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.waiting import wait_until
+
 COMMAND_SECONDS_MAX = 100.0
 READY_SECONDS_MAX = 60.0
 END_SECONDS_MAX = 20.0
@@ -116,13 +118,15 @@ class Terminal:
         return self._process.poll() is not None
 
     def wait_until(self, is_ready: Callable[[str], bool]) -> None:
-        deadline_s = time.monotonic() + READY_SECONDS_MAX
-        while not is_ready(self.printed):
-            if self._process.poll() is not None:
-                raise CommandFailed(f"`{self.text}` ended; it printed:\n{self.printed}")
-            if time.monotonic() > deadline_s:
-                raise CommandFailed(f"`{self.text}` was not ready in time; it printed:\n{self.printed}")
-            time.sleep(0.02)
+        def is_ready_or_ended() -> bool:
+            return is_ready(self.printed) or self.has_ended
+
+        try:
+            wait_until(is_ready_or_ended, f"`{self.text}` to be ready", READY_SECONDS_MAX, interval_s=0.02)
+        except TimeoutError as error:
+            raise CommandFailed(f"{error}; it printed:\n{self.printed}") from None
+        if not is_ready(self.printed):
+            raise CommandFailed(f"`{self.text}` ended; it printed:\n{self.printed}")
 
     def interrupt(self) -> None:
         """Ctrl-C; whatever runs in a document ends in good order then."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
+from tests.waiting import wait_until
 
 DEADLINE_SECONDS = 60.0
 
@@ -26,15 +25,17 @@ def consume_values(bootstrap_servers: str, topic: str, count: int, partition: in
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
         values: list[bytes] = []
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while len(values) < count:
-            assert time.monotonic() < deadline, f"only {len(values)} of {count} records came"
+
+        def read() -> bool:
             for message in consumer.consume(count - len(values), timeout=0.2):
                 if message.error():
                     raise KafkaException(message.error())
                 value = message.value()
                 assert value is not None
                 values.append(value)
+            return len(values) >= count
+
+        wait_until(read, lambda: f"{count} records in {topic}, read {len(values)}", DEADLINE_SECONDS)
         return values
     finally:
         consumer.close()

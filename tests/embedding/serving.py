@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.waiting import wait_until
+
 READY = re.compile(
     r"tidelog (?P<version>\S+) node (?P<node>\d+) ready on (?P<address>127\.0\.0\.1:(?P<port>\d+)), "
     r"data in (?P<data>.+), (?P<partitions>\d+) partitions, (?P<kind>compiled|plain Python), (?P<ms>\d+) ms\n"
@@ -50,10 +52,7 @@ class Serving:
         return self.process.wait(seconds)
 
     def wait_for_log(self, words: str, seconds: float = 60.0) -> None:
-        deadline = time.monotonic() + seconds
-        while words not in self.log():
-            assert time.monotonic() < deadline, f"{words!r} was not logged: {self.log()}"
-            time.sleep(0.01)
+        wait_until(lambda: words in self.log(), lambda: f"{words!r} in the log: {self.log()}", seconds)
 
     def rest_of_output(self) -> str:
         assert self.process.stdout is not None

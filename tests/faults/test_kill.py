@@ -6,12 +6,12 @@ import random
 import time
 
 import pytest
-from benchmarks.broker_process import wait_until
 from benchmarks.tidelog_node import spawn_tidelog
 from benchmarks.wire import Connection
 from tests.faults.conftest import Node
 from tests.faults.load import SteadyLoad, check_promises, read_log
 from tests.servers.topics import create_topic
+from tests.waiting import wait_until
 
 from tidelog.protocol.generated.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.protocol.generated.metadata import MetadataRequest

@@ -12,7 +12,6 @@ import sys
 import time
 
 import pytest
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection
 from confluent_kafka import Producer
 from tests.conformance.transactions.producer import new_group
@@ -21,6 +20,7 @@ from tests.faults.load import SteadyLoad
 from tests.faults.test_transactions import WORKER, read_committed
 from tests.faults.transactional_worker import SHARED_SESSION_MS
 from tests.servers.topics import create_topic
+from tests.waiting import wait_until
 
 from tidelog.protocol.generated.offset_fetch import (
     OffsetFetchRequest,

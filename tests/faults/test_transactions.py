@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from tests.conformance.transactions.producer import WireProducer, committed_offset, new_group, read
 from tests.faults.conftest import Node
 from tests.faults.load import SteadyLoad
 from tests.servers.topics import LATEST, create_topic, list_offset, new_name
+from tests.waiting import wait_until
 
 from tidelog.model.errors import ErrorCode
 
@@ -64,18 +64,18 @@ def read_committed(node: Node, topic: str, partition: int) -> list[int]:
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
         values: list[int] = []
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
+
+        def is_at_end() -> bool:
             message = consumer.poll(0.5)
-            if message is not None:
-                error = message.error()
-                if error is None:
-                    values.append(int(message.value()))
-                elif error.code() != KafkaError._PARTITION_EOF:
-                    raise KafkaException(error)
-                elif message.offset() >= end:
-                    return values
-        raise TimeoutError(f"no end of {topic}-{partition}")
+            error = None if message is None else message.error()
+            if message is not None and error is None:
+                values.append(int(message.value()))
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            return error is not None and message.offset() >= end
+
+        wait_until(is_at_end, f"the end of {topic}-{partition}", interval_s=0)
+        return values
     finally:
         consumer.close()
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from benchmarks.broker_process import BrokerProcess, wait_until
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.wire import Connection, NewRecord, build_batch
 from tests.hostile.conftest import MEBIBYTE, Bystander
 from tests.servers.topics import create_topic, fetch_request, list_offset, produce_request, produce_values
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("bounded_memory")
 
@@ -39,9 +40,7 @@ def open_many(victim: BrokerProcess, stack: ExitStack, count: int) -> list[socke
 def serve_for(bystander: Bystander, seconds: float) -> None:
     """The bystander makes progress during this time."""
     before = bystander.served
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        time.sleep(0.05)
+    time.sleep(seconds)
     wait_until(lambda: bystander.failure is not None or bystander.served > before + 5, "the bystander is served")
     assert bystander.failure is None, bystander.failure
 

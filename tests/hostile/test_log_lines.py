@@ -6,8 +6,8 @@ import socket
 import struct
 from pathlib import Path
 
-from benchmarks.broker_process import wait_until
 from tests.servers.target import start_target
+from tests.waiting import wait_until
 
 from tidelog.telemetry.line_limits import LINES_PER_WINDOW
 

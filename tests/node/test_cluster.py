@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from benchmarks.broker_process import free_port
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.waiting import wait_until
 
 from tidelog.cli.wire import BrokerConnection
 from tidelog.model.errors import ErrorCode
@@ -30,13 +30,6 @@ DEADLINE_S = 60.0
 def cluster() -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(nodes=3) as running:
         yield running
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"not in time: {what}"
-        time.sleep(0.02)
 
 
 def create_at(broker: Broker, name: str, replicas: int = 3) -> ErrorCode:
@@ -67,10 +60,13 @@ def consume(bootstrap: str, topic: str, count: int, group: str) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.subscribe([topic])
     found: list[bytes] = []
-    deadline_s = time.monotonic() + DEADLINE_S
+
+    def read() -> bool:
+        found.extend(message.value() for message in consumer.consume(500, 0.2) if not message.error())
+        return len(found) >= count
+
     try:
-        while len(found) < count and time.monotonic() < deadline_s:
-            found += [message.value() for message in consumer.consume(500, 0.2) if not message.error()]
+        wait_until(read, lambda: f"{count} records in {topic}, read {len(found)}")
         consumer.commit(asynchronous=False)
     finally:
         consumer.close()
@@ -82,7 +78,7 @@ def test_a_topic_created_through_any_node_is_the_same_everywhere(cluster: Embedd
         assert create_at(broker, f"via-{number}") == ErrorCode.NONE
         # Whoever was told finds it where it was told.
         assert f"via-{number}" in broker.node.metadata.topics
-    until(lambda: len({b.node.metadata.offset for b in cluster.brokers}) == 1, "all nodes at the same offset")
+    wait_until(lambda: len({b.node.metadata.offset for b in cluster.brokers}) == 1, "all nodes at the same offset")
     images = [broker.node.metadata for broker in cluster.brokers]
     for name in ("via-0", "via-1", "via-2"):
         states = [image.topics[name].partitions for image in images]
@@ -110,7 +106,7 @@ def test_an_admin_client_may_ask_any_node(cluster: EmbeddedCluster) -> None:
     assert create_at(outsider, "too-many", replicas=4) == ErrorCode.INVALID_REPLICATION_FACTOR
     create(outsider.bootstrap_servers, "deleted")
     admin.delete_topics(["deleted"], operation_timeout=30)["deleted"].result(DEADLINE_S)
-    until(lambda: all("deleted" not in b.node.metadata.topics for b in cluster.brokers), "the topic gone")
+    wait_until(lambda: all("deleted" not in b.node.metadata.topics for b in cluster.brokers), "the topic gone")
 
 
 def test_a_transaction_spans_leaders_and_coordinators_on_all_nodes(cluster: EmbeddedCluster) -> None:
@@ -161,8 +157,8 @@ def test_another_node_joins_and_is_given_a_number(cluster: EmbeddedCluster) -> N
         assert create_at(broker, "wider") == ErrorCode.NONE
         topics = broker.node.metadata.topics.keys()
         # Who was not asked hears of it a moment later.
-        until(lambda: cluster.brokers[0].node.metadata.topics.keys() == topics, "the same topics everywhere")
-    until(lambda: all(not b.node.metadata.is_live(4) for b in cluster.brokers), "the node that stopped fenced")
+        wait_until(lambda: cluster.brokers[0].node.metadata.topics.keys() == topics, "the same topics everywhere")
+    wait_until(lambda: all(not b.node.metadata.is_live(4) for b in cluster.brokers), "the node that stopped fenced")
 
 
 @pytest.mark.parametrize(
@@ -189,18 +185,18 @@ def test_a_node_cannot_join_itself(host: str) -> None:
 
 def test_the_cluster_goes_on_when_its_controller_stops() -> None:
     with EmbeddedCluster(nodes=3) as cluster:
-        until(lambda: _voters(cluster) == 3, "three voters")
+        wait_until(lambda: _voters(cluster) == 3, "three voters")
         create(cluster.bootstrap_servers, "before")
         former = cluster.controller
         left = [broker for broker in cluster.brokers if broker is not former]
         former.stop()
-        until(lambda: any(broker.node.is_controller for broker in left), "another controller")
+        wait_until(lambda: any(broker.node.is_controller for broker in left), "another controller")
         create(left[0].bootstrap_servers, "after", replicas=2)
         produce(left[1].bootstrap_servers, "before", [b"x"] * 50)
         former.start()
-        until(lambda: all(b.node.metadata.is_live(former.node.config.node_id) for b in left), "the node back")
+        wait_until(lambda: all(b.node.metadata.is_live(former.node.config.node_id) for b in left), "the node back")
         assert "after" in former.node.metadata.topics
-        until(
+        wait_until(
             lambda: all(len(state.isr) == 3 for state in left[0].node.metadata.topics["before"].partitions.values()),
             "all replicas in sync again",
         )

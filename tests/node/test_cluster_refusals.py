@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 
 from tidelog.cli.wire import BrokerConnection
 from tidelog.node.errors import NodeStartError
@@ -22,13 +22,6 @@ DEADLINE_S = 60.0
 def cluster() -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(nodes=3, config={"broker.session.timeout.ms": 1500}) as running:
         yield running
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"not in time: {what}"
-        time.sleep(0.02)
 
 
 def refusal(broker: Broker) -> str:
@@ -51,15 +44,15 @@ def test_a_member_that_was_removed_does_not_come_back(cluster: EmbeddedCluster, 
         assert "node 7 was removed from the cluster; to join again it needs an empty data directory" in words
     other = tmp_path.with_name("other")
     with Broker({**joining, "node.id": 7}, data=other) as again:
-        until(lambda: cluster.controller.node.metadata.is_live(7), "another node with that number")
+        wait_until(lambda: cluster.controller.node.metadata.is_live(7), "another node with that number")
         assert again.node.config.node_id == 7
     # Nobody of that number is alive now; the place is not free for all that.
-    until(lambda: not cluster.controller.node.metadata.is_live(7), "the other node has stopped")
+    wait_until(lambda: not cluster.controller.node.metadata.is_live(7), "the other node has stopped")
     for settings in ({"node.id": 7}, {**joining, "node.id": 7}):
         words = refusal(Broker(settings, data=tmp_path, port=port))
         assert "node 7 was removed from the cluster, and another node has its number" in words
     with Broker({**joining, "node.id": 7}, data=other):
-        until(lambda: cluster.controller.node.metadata.is_live(7), "the node that has the number now")
+        wait_until(lambda: cluster.controller.node.metadata.is_live(7), "the node that has the number now")
     shutil.rmtree(other)
 
 

@@ -1,23 +1,15 @@
 """Flush policies, retention, compaction and damaged logs on a running node, seen through a client."""
 
 import asyncio
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from tests.waiting import wait_until
 
 import tidelog
 from tidelog.storage.log import Log
 
 DEADLINE_S = 60.0
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = DEADLINE_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "condition not met in time"
-        time.sleep(0.01)
 
 
 def quiet(settings: dict[str, object]) -> dict[str, object]:
@@ -85,8 +77,8 @@ def test_flush_messages_and_flush_ms_sync_without_anyone_waiting() -> None:
         broker.create_topic("never")
         for topic in ("counted", "timed", "never"):
             produce(broker, topic, [(None, b"x")] * 20)
-        wait_until(lambda: log_of(broker, "counted").recovery_point >= 10)
-        wait_until(lambda: log_of(broker, "timed").recovery_point == 20)
+        wait_until(lambda: log_of(broker, "counted").recovery_point >= 10, "a flush after ten records")
+        wait_until(lambda: log_of(broker, "timed").recovery_point == 20, "a flush after some time")
         assert log_of(broker, "never").recovery_point == 0
 
 
@@ -98,14 +90,14 @@ def test_retention_drops_old_segments_while_the_node_runs() -> None:
         )
         for _ in range(20):
             produce(broker, "bounded", [(None, b"x" * 1000)] * 5)
-        wait_until(lambda: log_of(broker, "bounded").log_start_offset > 0)
+        wait_until(lambda: log_of(broker, "bounded").log_start_offset > 0, "retention drops a segment")
 
         def is_done() -> bool:
             """Nothing may go any more: what is read below stays."""
             log = log_of(broker, "bounded")
             return log.size_bytes - log.segments[0].size < 20_000
 
-        wait_until(is_done)
+        wait_until(is_done, "retention drops all it may")
         offsets = [offset for offset, _, _ in read_all(broker, "bounded")]
         assert offsets == list(range(offsets[0], 100))
         assert offsets[0] > 0
@@ -130,7 +122,7 @@ def test_compaction_keeps_the_last_value_of_each_key_while_the_node_runs() -> No
         def is_compacted() -> bool:
             return len(read_all(broker, "kept")) < 40
 
-        wait_until(is_compacted)
+        wait_until(is_compacted, "the log is compacted")
         last: dict[bytes | None, bytes | None] = {}
         for _, key, value in read_all(broker, "kept"):
             last[key] = value
@@ -178,4 +170,4 @@ def test_closed_segments_are_synced_before_long_so_that_a_crash_leaves_little_to
         for _ in range(10):
             produce(broker, "rolled", [(None, b"x" * 1000)])
         log = log_of(broker, "rolled")
-        wait_until(lambda: log.recovery_point >= log.active_segment.base_offset > 0)
+        wait_until(lambda: log.recovery_point >= log.active_segment.base_offset > 0, "a flush of closed segments")

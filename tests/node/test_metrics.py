@@ -1,9 +1,10 @@
 """What a scrape shows of a node at work: groups with their lag, transactional ids, partitions."""
 
 import urllib.request
-from time import monotonic
+from contextlib import suppress
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.waiting import wait_until
 
 import tidelog
 
@@ -44,16 +45,17 @@ def test_groups_lag_transactions_and_partitions_are_shown() -> None:
         for protocol in ("classic", "consumer"):
             reader = Consumer({**clients, "group.id": protocol, "group.protocol": protocol})
             reader.subscribe(["orders"])
-            deadline = monotonic() + 30
-            while not reader.assignment():
-                assert monotonic() < deadline
+
+            def is_assigned(reader: Consumer = reader) -> bool:
                 reader.poll(0.1)
+                return bool(reader.assignment())
+
+            wait_until(is_assigned, f"an assignment in a {protocol} group")
             reader.close()
+        # The marker of the transaction and the requests of a client that closes come later.
+        with suppress(TimeoutError):
+            wait_until(lambda: expected.items() <= scrape(broker).items(), "the expected metrics", 30)
         shown = scrape(broker)
-        # The marker of the transaction, and what a client tells when it closes, are not waited for by anybody.
-        deadline = monotonic() + 30
-        while not expected.items() <= shown.items() and monotonic() < deadline:
-            shown = scrape(broker)
     assert open_transaction['tidelog_transactional_ids{state="Ongoing"}'] == 1
     assert 0 < open_transaction["tidelog_transaction_oldest_seconds"] < 60
     assert 'tidelog_transactional_ids{state="Ongoing"}' not in shown

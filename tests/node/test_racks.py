@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from tests.waiting import wait_until
 
 from tidelog.cli.wire import BrokerConnection
 from tidelog.metadata.image import PartitionState
@@ -45,13 +46,6 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, Broker
         yield started
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"not in time: {what}"
-        time.sleep(0.02)
-
-
 def admin_of(nodes: dict[int, Broker]) -> AdminClient:
     return AdminClient({"bootstrap.servers": nodes[1].bootstrap_servers, "log_level": 0})
 
@@ -60,7 +54,7 @@ def create(nodes: dict[int, Broker], topic: NewTopic) -> None:
     admin = admin_of(nodes)
     admin.create_topics([topic], operation_timeout=30)[topic.topic].result(DEADLINE_S)
     # The controller was asked, whichever node that is; what is looked at is what node 1 knows.
-    until(lambda: topic.topic in nodes[1].node.metadata.topics, "node 1 knows the topic")
+    wait_until(lambda: topic.topic in nodes[1].node.metadata.topics, "node 1 knows the topic")
 
 
 def state(nodes: dict[int, Broker], topic: str, partition: int = 0) -> PartitionState:
@@ -102,11 +96,14 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(nodes: dict[int, Broker])
     )
     consumer.assign([TopicPartition("near", 0, 0)])
     found = 0
+
+    def read() -> bool:
+        nonlocal found
+        found += sum(not message.error() for message in consumer.consume(100, 0.1))
+        return found >= 10 and 3 in read_from
+
     try:
-        deadline_s = time.monotonic() + DEADLINE_S
-        while found < 10 or 3 not in read_from:
-            assert time.monotonic() < deadline_s, (found, read_from[-3:])
-            found += sum(not message.error() for message in consumer.consume(100, 0.1))
+        wait_until(read, lambda: f"10 records read, the last from node 3: {found} from {read_from[-3:]}")
     finally:
         consumer.close()
     assert found == 10
@@ -117,9 +114,9 @@ def test_leadership_goes_back_to_the_preferred_replica_by_itself(nodes: dict[int
     create(nodes, NewTopic("preferred", 1, replica_assignment=[[3, 2]]))
     assert state(nodes, "preferred").leader == 3
     nodes[3].stop()
-    until(lambda: state(nodes, "preferred").leader == 2, "the other replica leads")
+    wait_until(lambda: state(nodes, "preferred").leader == 2, "the other replica leads")
     nodes[3].start()
-    until(lambda: state(nodes, "preferred").leader == 3, "the preferred replica leads again")
+    wait_until(lambda: state(nodes, "preferred").leader == 3, "the preferred replica leads again")
 
 
 def move(nodes: dict[int, Broker], name: str, rate: int | None = None) -> float:
@@ -133,7 +130,7 @@ def move(nodes: dict[int, Broker], name: str, rate: int | None = None) -> float:
     with BrokerConnection("127.0.0.1", nodes[1].port) as connection:
         topic = ReassignableTopic(name=name, partitions=[moved])
         connection.call(AlterPartitionReassignmentsRequest(topics=[topic]), 1)
-    until(lambda: state(nodes, name).replicas == (2,), f"{name}: the move")
+    wait_until(lambda: state(nodes, name).replicas == (2,), f"{name}: the move")
     return time.monotonic() - since_s
 
 

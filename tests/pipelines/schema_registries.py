@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.apache_kafka import java
-from benchmarks.broker_process import end_with_parent, free_port, port_answers, wait_until
+from benchmarks.broker_process import end_with_parent, free_port, port_answers
 from tests.servers.tools import missing, require_program
+from tests.waiting import wait_until
 
 APICURIO = "3.0.9"
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"

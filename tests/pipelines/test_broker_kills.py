@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from benchmarks.broker_process import BrokerProcess, free_port, wait_until
+from benchmarks.broker_process import BrokerProcess, free_port
 from benchmarks.tidelog_node import start_tidelog
 from tests.pipelines.inputs import ROUNDS, check, check_table, fill
+from tests.waiting import wait_until
 
 from tidelog.pipelines.run.runner import PipelineRun
 from tidelog.pipelines.spec.read import read_pipeline

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from tests.faults.cluster.load import create_topic, is_whole, wait_for
 from tests.pipelines.driver import Pipeline, start
 from tests.pipelines.inputs import check, fill
 from tests.servers.local_cluster import run_local_cluster
+from tests.waiting import wait_until
 
 from tidelog.cli.local_cluster import LocalCluster
 from tidelog.model.ids import TopicPartition
@@ -47,15 +47,22 @@ class Restarted:
 
     def read_on(self, least: int) -> None:
         """Waits until so many records of the source were read and written."""
-        deadline_s = time.monotonic() + FINISH_TIMEOUT_S
-        while (read := sum(self._files.positions().get(self._pipeline.source, {}).values())) < least:
-            if time.monotonic() >= deadline_s:
-                raise TimeoutError(f"{read} records of {least} in time; {self.starts} starts")
+
+        def read() -> int:
+            return sum(self._files.positions().get(self._pipeline.source, {}).values())
+
+        def is_read() -> bool:
+            if read() >= least:
+                return True
             if not self._query.isActive:
                 with contextlib.suppress(Unreachable):
                     [self._query] = start(self._spark, self._pipeline)
                     self.starts += 1
-            time.sleep(0.1)
+            return False
+
+        wait_until(
+            is_read, lambda: f"{least} records, read {read()}; {self.starts} starts", FINISH_TIMEOUT_S, interval_s=0.1
+        )
 
     def stop(self) -> None:
         self._query.stop()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from tests.waiting import wait_until
 
 READ_TIMEOUT_S = 60.0
 
@@ -56,10 +56,8 @@ def read_all(bootstrap: str, topic: str) -> list[Record]:
     try:
         unread, found = end_offsets(bootstrap, topic), []
         consumer.assign([TopicPartition(topic, partition, 0) for partition in unread])
-        deadline = time.monotonic() + READ_TIMEOUT_S
-        while unread:
-            if time.monotonic() >= deadline:
-                raise TimeoutError(f"no end of {topic}, partitions {set(unread)}: a transaction is open")
+
+        def is_at_end() -> bool:
             for message in consumer.consume(10_000, 0.1):
                 error = message.error()
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
@@ -70,6 +68,9 @@ def read_all(bootstrap: str, topic: str) -> list[Record]:
                     raise KafkaException(error)
                 else:
                     found.append(_record(message))
+            return not unread
+
+        wait_until(is_at_end, lambda: f"the end of {topic}, of {set(unread)}: a transaction is open", READ_TIMEOUT_S)
         return sorted(found, key=lambda record: (record.partition, record.offset))
     finally:
         consumer.close()

@@ -6,8 +6,8 @@ import itertools
 import os
 from collections.abc import Mapping
 
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection, NewRecord, build_batch
+from tests.waiting import wait_until
 
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -6,6 +6,7 @@ import threading
 import time
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from tests.waiting import wait_until
 
 DEADLINE_S = 30.0
 
@@ -46,9 +47,7 @@ class Writer:
         """Until so many more records were acknowledged; the seconds that took."""
         began_s = time.monotonic()
         wanted = len(self.acknowledged) + count
-        while len(self.acknowledged) < wanted:
-            assert time.monotonic() < began_s + DEADLINE_S, f"writes do not go on: {self.failed[-3:]}"
-            time.sleep(0.01)
+        wait_until(lambda: len(self.acknowledged) >= wanted, lambda: f"acknowledged writes; failed: {self.failed[-3:]}")
         return time.monotonic() - began_s
 
     def _write(self) -> None:
@@ -72,10 +71,13 @@ def read_all(bootstrap: str, topic: str, partition: int = 0) -> list[bytes]:
     try:
         end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_S)[1]
         consumer.assign([TopicPartition(topic, partition, 0)])
-        deadline_s = time.monotonic() + DEADLINE_S
-        while len(values) < end:
-            assert time.monotonic() < deadline_s, f"{len(values)} of {end} records could be read"
-            values += [message.value() or b"" for message in consumer.consume(1000, 0.2) if message.error() is None]
+
+        def read() -> bool:
+            values.extend(m.value() or b"" for m in consumer.consume(1000, 0.2) if m.error() is None)
+            return len(values) >= end
+
+        if end:
+            wait_until(read, lambda: f"{end} records in {topic}-{partition}, read {len(values)}")
     finally:
         consumer.close()
     return values

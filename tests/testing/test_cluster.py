@@ -8,13 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from tests.testing.producing import DEADLINE_S, Writer, read_all
+from tests.waiting import wait_until
 
 from tidelog import BrokerError, NodeStartError
 from tidelog.testing import Cluster
@@ -28,15 +28,15 @@ def check(cluster: Cluster, topic: str, writer: Writer, partition: int = 0) -> N
 
 def wait_until_not_in_sync(cluster: Cluster, topic: str, partition: int, node_id: int) -> None:
     """After `replica.lag.time.max.ms` a follower leaves the set; until then it is still in it."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline_s:
+
+    def is_not_in_sync() -> bool:
         try:
             cluster.wait_until_in_sync(topic, timeout_s=0)
         except TimeoutError as error:
-            if f"{topic}-{partition}: node {node_id} is not in sync" in str(error):
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"node {node_id} is still in sync")
+            return f"{topic}-{partition}: node {node_id} is not in sync" in str(error)
+        return False
+
+    wait_until(is_not_in_sync, f"node {node_id} leaves the in-sync replicas", interval_s=0.05)
 
 
 def test_acknowledged_records_survive_the_kill_of_the_leader(cluster: Cluster) -> None:
@@ -192,10 +192,7 @@ def test_nodes_end_with_the_process_that_started_them() -> None:
         pid = int(owner.stdout.readline())
     owner.send_signal(signal.SIGKILL)
     owner.wait()
-    deadline_s = time.monotonic() + DEADLINE_S
-    while is_alive(pid):
-        assert time.monotonic() < deadline_s, f"process {pid} is still there"
-        time.sleep(0.02)
+    wait_until(lambda: not is_alive(pid), f"the end of process {pid}")
 
 
 def is_alive(pid: int) -> bool:

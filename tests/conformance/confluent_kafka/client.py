@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from tests.conformance.sample import Sample, from_bytes
+from tests.waiting import wait_until
 
 
 def produce(bootstrap: str, topic: str, records: Iterable[Sample], codec: str = "none", **config: Any) -> None:
@@ -46,13 +46,15 @@ def read(
     try:
         consumer.assign([TopicPartition(topic, partition, offset)])
         messages: list[Message] = []
-        deadline = time.monotonic() + 60
-        while len(messages) < count:
-            if time.monotonic() >= deadline:
-                raise TimeoutError(f"{len(messages)} of {count} messages")
+
+        def read() -> bool:
             for message in consumer.consume(num_messages=count - len(messages), timeout=0.5):
                 assert message.error() is None, message.error()
                 messages.append(message)
+            return len(messages) >= count
+
+        if count:
+            wait_until(read, lambda: f"{count} messages, read {len(messages)}")
         return messages
     finally:
         consumer.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import BrokerProcess, wait_until
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.wire import Connection
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 from tests.conformance.confluent_kafka.client import produce
 from tests.conformance.sample import samples
 from tests.servers.topics import create_topic, list_offset, new_name, produce_values
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection
 from tests.servers.topics import new_name
+from tests.waiting import wait_until
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.generated.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection
 from tests.servers.topics import list_offset, produce_values
+from tests.waiting import wait_until
 
 SETTLE_S = 60
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection
 from tests.conformance.groups.member import ClassicMember, ConsumerMember, Groups, settle
+from tests.waiting import wait_until
 
 from tidelog.model.errors import ErrorCode as E
 

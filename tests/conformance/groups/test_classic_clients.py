@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import BrokerProcess, wait_until
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.wire import Connection
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tests.conformance.groups.member import Groups
 from tests.conformance.kafka_python.client import ConsumerRebalanceListener, KafkaConsumer
 from tests.servers.topics import list_offset, produce_values
+from tests.waiting import wait_until
 
 SETTLE_S = 40
 PARTITIONS = 6
@@ -80,15 +80,17 @@ class Team:
             del self._members[name]
 
     def poll_until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + SETTLE_S
-        while not condition():
-            if time.monotonic() >= deadline:
-                raise TimeoutError(f"{what}: {self.owners}")
+        def poll() -> bool:
+            if condition():
+                return True
             for member in self._members.values():
                 message = member.poll(0.02)
                 if message is not None:
                     assert message.error() is None, message.error()
                     self.read.append((message.partition() or 0, message.offset() or 0))
+            return False
+
+        wait_until(poll, lambda: f"{what}: {self.owners}", SETTLE_S, interval_s=0)
 
     def shares(self) -> list[int]:
         return sorted(Counter(self.owners.values()).values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -14,6 +13,7 @@ from benchmarks.wire import Connection
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from tests.conformance.groups.member import Groups
 from tests.servers.topics import new_name
+from tests.waiting import eventually, wait_until
 
 SETTLE_S = 40
 RECORDS = 60
@@ -47,16 +47,19 @@ def consumer(broker: BrokerProcess, group: str, *topics: str, **config: Any) -> 
 def poll_until(condition: Callable[[], bool], what: str, *consumers: Consumer) -> list[Message]:
     """Polls all consumers until it holds; returns what they read."""
     messages = []
-    deadline = time.monotonic() + SETTLE_S
-    while not condition():
-        if time.monotonic() >= deadline:
-            raise TimeoutError(what)
+
+    def poll() -> bool:
+        if condition():
+            return True
         for member in consumers:
             message = member.poll(0.05)
             if message is not None:
                 error = message.error()
                 assert error is None or error.code() == KafkaError._PARTITION_EOF, error
                 messages.append(message)
+        return False
+
+    wait_until(poll, what, SETTLE_S, interval_s=0)
     return messages
 
 
@@ -152,22 +155,14 @@ def test_aiokafka_beside_the_consumer_protocol(broker: BrokerProcess, groups: Gr
         )
         await classic.start()
         try:
-            await _until(lambda: len(classic.assignment()) == 4, "aiokafka reads all")
+            await eventually(lambda: len(classic.assignment()) == 4, "aiokafka reads all")
             with consumer(broker, group, topic) as new:
-                await _until(
+                await eventually(
                     lambda: new.poll(0) is None and len(new.assignment()) == 2 and len(classic.assignment()) == 2,
                     "both protocols share",
                 )
-            await _until(lambda: len(classic.assignment()) == 4, "aiokafka reads all again")
+            await eventually(lambda: len(classic.assignment()) == 4, "aiokafka reads all again")
         finally:
             await classic.stop()
 
     asyncio.run(story())
-
-
-async def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + SETTLE_S
-    while not condition():
-        if time.monotonic() >= deadline:
-            raise TimeoutError(what)
-        await asyncio.sleep(0.05)

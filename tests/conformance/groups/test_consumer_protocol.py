@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection
 from tests.conformance.groups.member import REBALANCE_MS, ConsumerMember, Groups, settle
 from tests.servers.topics import new_name
+from tests.waiting import wait_until
 
 from tidelog.model.errors import ErrorCode as E
 from tidelog.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions

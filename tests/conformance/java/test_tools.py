@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import BrokerProcess, wait_until
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.java_tools import JavaTools, ToolResult
 from benchmarks.wire import Connection
 from tests.servers.topics import create_topic, list_offset, new_name, produce_values
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.java
 

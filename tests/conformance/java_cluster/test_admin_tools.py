@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from benchmarks.java_tools import JavaTools, ToolResult
+from tests.waiting import wait_until
 
 from tidelog.testing.embedded_cluster import EmbeddedCluster
 
@@ -40,18 +40,12 @@ def tool(java_tools: JavaTools, cluster: EmbeddedCluster) -> Tool:
     return run
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() >= deadline_s:
-            raise TimeoutError(f"not in time: {what}")
-        time.sleep(0.05)
-
-
 def create(cluster: EmbeddedCluster, name: str, partitions: int) -> None:
     """A topic that every node knows: the tools ask one that was not told of it."""
     cluster.create_topic(name, partitions)
-    until(lambda: all(name in broker.node.metadata.topics for broker in cluster.brokers), f"{name} known everywhere")
+    wait_until(
+        lambda: all(name in broker.node.metadata.topics for broker in cluster.brokers), f"{name} known everywhere"
+    )
 
 
 def test_metadata_quorum(tool: Tool, cluster: EmbeddedCluster) -> None:
@@ -60,7 +54,7 @@ def test_metadata_quorum(tool: Tool, cluster: EmbeddedCluster) -> None:
         assert f"LeaderId:               {cluster.controller.node.config.node_id}" in described
         return described
 
-    until(
+    wait_until(
         lambda: len(re.findall(r'"id": ?\d', voters().partition("CurrentVoters")[2].partition("\n")[0])) == 3, "voters"
     )
     rows = tool(QUORUM, "describe", "--replication").check()
@@ -80,7 +74,7 @@ def test_reassign_partitions(tool: Tool, cluster: EmbeddedCluster, tmp_path: Pat
     started = tool(REASSIGN, *arguments, "--execute", "--throttle", "50000000").check()
     assert "Successfully started partition reassignment" in started
     assert "The inter-broker throttle limit was set to 50000000 B/s" in started
-    until(lambda: "is still in progress" not in tool(REASSIGN, *arguments, "--verify").check(), "the move")
+    wait_until(lambda: "is still in progress" not in tool(REASSIGN, *arguments, "--verify").check(), "the move")
     image = cluster.controller.node.metadata
     assert image.topics["moved"].config == {}, "the tool takes the throttle back when all has moved"
     assert all(not texts for texts in image.broker_configs.values())

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 
 import pytest
-from benchmarks.broker_process import BrokerProcess, wait_until
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.java_tools import JavaTools, ToolResult
 from benchmarks.wire import Connection
 from tests.conformance.groups.member import ClassicMember, ConsumerMember, Groups, settle
 from tests.servers.topics import list_offset, produce_values
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.java
 

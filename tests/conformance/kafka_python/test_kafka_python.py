@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from benchmarks.broker_process import BrokerProcess, wait_until
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.wire import Connection
 from tests.conformance.kafka_python.client import (
     ConfigResource,
@@ -24,6 +24,7 @@ from tests.conformance.kafka_python.client import (
 )
 from tests.conformance.sample import samples
 from tests.servers.topics import create_topic, list_offset, new_name
+from tests.waiting import wait_until
 
 
 @pytest.fixture

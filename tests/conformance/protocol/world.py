@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection, NewRecord, build_batch
 from tests.servers.topics import LATEST, list_offset, produce_batch
+from tests.waiting import wait_until
 
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.protocol.generated.find_coordinator import FindCoordinatorRequest

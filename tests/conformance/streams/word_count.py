@@ -7,15 +7,14 @@ import signal
 import struct
 import subprocess
 import threading
-import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
 from benchmarks.apache_kafka import DEFINITIONS, VERSION, fetch_jars, java, resolve_jars
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection, NewRecord, build_batch
 from confluent_kafka import Consumer
 from tests.servers.topics import new_name, produce_batch
+from tests.waiting import wait_until
 
 WORDS = tuple(f"word{number}" for number in range(40))
 SOURCES = Path(__file__).parent
@@ -153,14 +152,18 @@ class Output:
         self._consumer.subscribe([topic])
 
     def wait_total(self, total: int, instances: list[Instance], timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
-        while self.total < total:
+        def are_counted() -> bool:
             for instance in instances:
                 instance.check_alive()
-            logs = "".join(instance.log_text()[-3000:] for instance in instances)
-            if time.monotonic() >= deadline:
-                raise TimeoutError(f"{self.total} of {total} words after {timeout_s} s\n{logs}")
             self.poll()
+            return self.total >= total
+
+        def describe() -> str:
+            logs = "".join(instance.log_text()[-3000:] for instance in instances)
+            return f"{total} words, counted {self.total}\n{logs}"
+
+        if self.total < total:
+            wait_until(are_counted, describe, timeout_s)
 
     def poll(self, timeout_s: float = 0.2) -> None:
         for message in self._consumer.consume(1000, timeout_s):

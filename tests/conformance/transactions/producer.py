@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.broker_process import wait_until
 from benchmarks.wire import Connection, NewRecord, build_batch
 from tests.servers.topics import new_name
+from tests.waiting import wait_until
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.generated.add_offsets_to_txn import AddOffsetsToTxnRequest

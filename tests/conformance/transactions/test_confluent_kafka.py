@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.wire import Connection
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from tests.servers.topics import create_topic, new_name
+from tests.waiting import wait_until
 
 WAIT_S = 30
 
@@ -36,21 +36,24 @@ def read_all(broker: BrokerProcess, topic: str, isolation: str = "read_committed
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         values: list[bytes] = []
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
+
+        def is_at_end() -> bool:
             message = consumer.poll(0.5)
-            if message is None:
-                continue
-            error = message.error()
-            if error is None:
+            error = None if message is None else message.error()
+            if message is not None and error is None:
                 values.append(message.value())
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return values
-            else:
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-        raise TimeoutError(f"no end of {topic} after {len(values)} records")
+            return error is not None
+
+        wait_until(is_at_end, lambda: f"the end of {topic}, read {len(values)} records", WAIT_S, interval_s=0)
+        return values
     finally:
         consumer.close()
+
+
+def read_some(consumer: Consumer) -> list[Message]:
+    return [message for message in consumer.consume(20, 1.0) if not message.error()]
 
 
 def test_commits_are_read_and_aborts_are_not(broker: BrokerProcess, connection: Connection) -> None:
@@ -109,13 +112,8 @@ def test_consume_transform_produce_with_offsets_in_the_transaction(
     done, attempts = 0, 0
     consumer = Consumer(settings)
     consumer.subscribe([source])
-    deadline = time.monotonic() + 60
     while done < 200:
-        if time.monotonic() >= deadline:
-            raise TimeoutError(f"{done} of 200")
-        batch = [message for message in consumer.consume(20, 1.0) if not message.error()]
-        if not batch:
-            continue
+        batch = wait_until(lambda consumer=consumer: read_some(consumer), f"records after the first {done}")
         attempts += 1
         producer.begin_transaction()
         for message in batch:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from tests.faults.cluster.load import DEADLINE_S, PARTITIONS
+from tests.waiting import wait_until
 
 GROUP = "readers"
 
@@ -15,12 +14,13 @@ def commit_offsets(bootstrap: str, topic: str) -> int:
     settings = {"group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.subscribe([topic])
-    read = 0
-    deadline_s = time.monotonic() + DEADLINE_S
-    while read < 10:
-        if time.monotonic() >= deadline_s:
-            raise TimeoutError(f"{read} records read")
-        read += len([message for message in consumer.consume(10, 1.0) if not message.error()])
+    read: list[Message] = []
+
+    def read_some() -> bool:
+        read.extend(message for message in consumer.consume(10, 1.0) if not message.error())
+        return len(read) >= 10
+
+    wait_until(read_some, lambda: f"10 records, read {len(read)}", DEADLINE_S)
     committed = consumer.commit(asynchronous=False)
     consumer.close()
     return sum(partition.offset for partition in committed if partition.offset >= 0)

@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.waiting import wait_until
 
 from tidelog.cli.cluster_state import ClusterState, read_state
 from tidelog.cli.errors import CommandError
@@ -51,14 +52,13 @@ def cluster_state(bootstrap: str) -> ClusterState | None:
 
 
 def wait_for(bootstrap: str, condition: Any, what: str) -> ClusterState:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while True:
+    def read_state() -> ClusterState | None:
         state = cluster_state(bootstrap)
-        if state is not None and condition(state):
-            return state
-        if time.monotonic() >= deadline_s:
-            raise TimeoutError(f"not in time: {what}")
-        time.sleep(0.05)
+        return state if state is not None and condition(state) else None
+
+    state = wait_until(read_state, what, DEADLINE_S, interval_s=0.05)
+    assert state is not None
+    return state
 
 
 def is_whole(state: ClusterState) -> bool:
@@ -149,16 +149,16 @@ class Load:
 
     def wait_for_writes(self, partitions: list[int], after_s: float) -> float:
         """Seconds from `after_s` until a write asked for since then was acknowledged in every one of the partitions."""
-        deadline_s = time.monotonic() + DEADLINE_S
         found: dict[int, float] = {}
-        while len(found) < len(partitions):
+
+        def are_written() -> bool:
             for partition in partitions:
                 times = self._times_s[partition]
                 if partition not in found and times and times[-1][0] > after_s:
                     found[partition] = next(done_s for asked_s, done_s in times if asked_s > after_s)
-            if time.monotonic() >= deadline_s:
-                raise TimeoutError(f"no writes in {set(partitions) - set(found)}")
-            time.sleep(0.01)
+            return len(found) >= len(partitions)
+
+        wait_until(are_written, lambda: f"writes in {set(partitions) - set(found)}", DEADLINE_S)
         return max(found.values()) - after_s
 
     def check(self, bootstrap: str) -> None:
@@ -176,24 +176,30 @@ def read_numbers(bootstrap: str, topic: str, partition: int) -> list[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     try:
         where = TopicPartition(topic, partition, 0)
-        deadline_s = time.monotonic() + DEADLINE_S
-        end = end_offset(consumer, where, deadline_s)
+        end = end_offset(consumer, where)
         consumer.assign([where])
         numbers: list[int] = []
-        while len(numbers) < end:
-            if time.monotonic() >= deadline_s:
-                raise TimeoutError(f"{len(numbers)} of {end} records read")
-            numbers += [int(message.value()) for message in consumer.consume(1000, 0.5) if not message.error()]
+
+        def read() -> bool:
+            numbers.extend(int(message.value()) for message in consumer.consume(1000, 0.5) if not message.error())
+            return len(numbers) >= end
+
+        if end:
+            wait_until(read, lambda: f"{end} records in {topic}-{partition}, read {len(numbers)}", DEADLINE_S)
         return numbers
     finally:
         consumer.close()
 
 
-def end_offset(consumer: Consumer, where: TopicPartition, deadline_s: float) -> int:
-    """Asked again while the leader moves: that is an error of the client, and none of the cluster."""
-    while True:
+def end_offset(consumer: Consumer, where: TopicPartition) -> int:
+    """Repeated while the leader moves, when the client has an error and the cluster has none."""
+
+    def find() -> tuple[int, int] | None:
         try:
-            return int(consumer.get_watermark_offsets(where, timeout=10)[1])
+            return consumer.get_watermark_offsets(where, timeout=10)
         except KafkaException:
-            if time.monotonic() >= deadline_s:
-                raise
+            return None
+
+    offsets = wait_until(find, f"the end offset of {where.topic}-{where.partition}", DEADLINE_S)
+    assert offsets is not None
+    return int(offsets[1])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from benchmarks.broker_process import wait_until
 from benchmarks.java_tools import JavaTools, ToolResult
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Where
@@ -25,6 +23,7 @@ from tests.faults.cluster.load import (
     wait_for,
 )
 from tests.faults.cluster.test_failover import leader_that_is_not
+from tests.waiting import wait_until
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -46,8 +45,7 @@ def end_offsets(bootstrap: str, topic: str) -> int:
     """Of all partitions together: how many records there are."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "counting", "log_level": 0})
     try:
-        deadline_s = time.monotonic() + DEADLINE_S
-        return sum(end_offset(consumer, Where(topic, index), deadline_s) for index in range(PARTITIONS))
+        return sum(end_offset(consumer, Where(topic, index)) for index in range(PARTITIONS))
     finally:
         consumer.close()
 

@@ -4,12 +4,14 @@ hangs."""
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from tests.faults.cluster.load import DEADLINE_S, Load, create_topic, is_whole, wait_for, without
+from tests.waiting import wait_until
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -22,16 +24,15 @@ GROUP, TRANSACTION = 0, 1
 def coordinator_of(bootstrap: str, key: str, kind: int) -> int:
     """The node that looks after the key; waits until there is one."""
     host, _, port = bootstrap.split(",")[0].rpartition(":")
-    deadline_s = time.monotonic() + DEADLINE_S
-    while True:
+    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+
+    def find() -> Any:
         with BrokerConnection(host, int(port)) as connection:
-            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             [found] = connection.call(request, 4).coordinators
-        if found.error_code == 0:
-            return int(found.node_id)
-        if time.monotonic() >= deadline_s:
-            raise TimeoutError(f"no coordinator: error {found.error_code}")
-        time.sleep(0.1)
+        return found if found.error_code == 0 else None
+
+    found = wait_until(find, f"a coordinator of {key}", DEADLINE_S, interval_s=0.1)
+    return int(found.node_id)
 
 
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
@@ -68,19 +69,17 @@ def test_a_group_goes_on_when_its_coordinator_is_gone(cluster: LocalCluster, num
     seen: dict[int, int] = {}
 
     def read_until(is_enough: Callable[[], bool]) -> None:
-        deadline_s = time.monotonic() + DEADLINE_S
-        while not is_enough():
-            if time.monotonic() >= deadline_s:
-                raise TimeoutError(f"{len(seen)} read, which is not enough")
+        def read() -> bool:
             for message in consumer.consume(200, 0.5):
                 if not message.error():
                     number = int(message.value())
                     seen[number] = seen.get(number, 0) + 1
-            try:
+            # There may be no coordinator at the moment, or nothing new to commit.
+            with suppress(KafkaException):
                 consumer.commit(asynchronous=False)
-            except KafkaException:
-                # No coordinator at the moment, or nothing new to commit.
-                continue
+            return is_enough()
+
+        wait_until(read, lambda: f"enough records; read {len(seen)}", DEADLINE_S, interval_s=0)
 
     read_until(lambda: len(seen) >= 100)
     victim = coordinator_of(cluster.bootstrap, group, GROUP)
@@ -133,14 +132,17 @@ def test_transactions_go_on_when_their_coordinator_is_gone(cluster: LocalCluster
 
 def _again(end: object) -> None:
     """Until it is done: what can be tried again is not an end of the transaction."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while True:
+
+    def is_done() -> bool:
         try:
             end(10.0)  # type: ignore[operator]
-            return
         except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > deadline_s:
+            if not error.args[0].retriable():
                 raise
+            return False
+        return True
+
+    wait_until(is_done, "the end of a transaction", DEADLINE_S)
 
 
 def _read_committed(bootstrap: str, topic: str, count: int) -> list[int]:
@@ -155,10 +157,13 @@ def _read_committed(bootstrap: str, topic: str, count: int) -> list[int]:
     )
     consumer.subscribe([topic])
     found: list[int] = []
-    deadline_s = time.monotonic() + DEADLINE_S
+
+    def read() -> bool:
+        found.extend(int(message.value()) for message in consumer.consume(100, 0.5) if not message.error())
+        return len(found) >= count
+
     try:
-        while len(found) < count and time.monotonic() < deadline_s:
-            found += [int(message.value()) for message in consumer.consume(100, 0.5) if not message.error()]
+        wait_until(read, lambda: f"{count} records in {topic}, read {len(found)}", DEADLINE_S)
         # What must not be there would come now.
         found += [int(message.value()) for message in consumer.consume(100, 1.0) if not message.error()]
     finally:

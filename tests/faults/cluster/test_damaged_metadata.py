@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import wait_until
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.cluster.load import DEADLINE_S, create_topic, is_whole, wait_for
 from tests.servers.local_cluster import run_local_cluster
+from tests.waiting import wait_until
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster

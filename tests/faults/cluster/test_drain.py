@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from tests.faults.cluster.load import DEADLINE_S, wait_for, without
 from tests.servers.local_cluster import run_local_cluster
+from tests.waiting import wait_until
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster
@@ -58,9 +58,7 @@ def topics_on_the_node(cluster: LocalCluster, *known: str) -> set[str]:
 
 
 def wait_for_states(cluster: LocalCluster, expected: dict[int, str]) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while (seen := states(cluster)) != expected:
-        assert time.monotonic() < deadline_s, seen
+    wait_until(lambda: states(cluster) == expected, lambda: f"{expected}, is {states(cluster)}", DEADLINE_S)
 
 
 def create(cluster: LocalCluster, **given: object) -> str:
@@ -83,10 +81,12 @@ def wait_for_setting(cluster: LocalCluster, value: str) -> None:
     """As Kafka's clients see it: the node itself says so."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     resource = ConfigResource(ConfigResource.Type.BROKER, str(DRAINED))
-    deadline_s = time.monotonic() + DEADLINE_S
-    while admin.describe_configs([resource])[resource].result(DEADLINE_S)["cordoned.log.dirs"].value != value:
-        assert time.monotonic() < deadline_s, "the node does not hear of it"
-        time.sleep(0.05)
+
+    def is_applied() -> bool:
+        settings = admin.describe_configs([resource])[resource].result(DEADLINE_S)
+        return bool(settings["cordoned.log.dirs"].value == value)
+
+    wait_until(is_applied, f"cordoned.log.dirs={value!r} on node {DRAINED}", DEADLINE_S, interval_s=0.05)
 
 
 def is_cordoned(cluster: LocalCluster) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.waiting import wait_until
 
 from tidelog import NodeStartError
 from tidelog.testing import Cluster
@@ -55,7 +55,6 @@ def test_the_metadata_of_the_third_node_is_not_replaced(tmp_path: Path) -> None:
 
 
 def wait_for_log(node: ClusterNode, words: str) -> None:
-    deadline = time.monotonic() + 30
-    while words not in node.log_path.read_text():
-        assert time.monotonic() < deadline, node.log_tail()
-        time.sleep(0.05)
+    wait_until(
+        lambda: words in node.log_path.read_text(), lambda: f"{words!r} in the log: {node.log_tail()}", interval_s=0.05
+    )

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import wait_until
 from tests.faults.cluster.load import DEADLINE_S, PARTITIONS, Load, create_topic, is_whole, wait_for
+from tests.waiting import wait_until
 
 from tidelog.cli.cluster_state import ClusterState
 from tidelog.cli.local_cluster import LocalCluster

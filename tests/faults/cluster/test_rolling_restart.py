@@ -6,10 +6,10 @@ import signal
 import threading
 import time
 
-from benchmarks.broker_process import wait_until
 from confluent_kafka import Consumer, KafkaException
 from tests.faults.cluster.load import DEADLINE_S, PARTITIONS, Load, create_topic, is_whole, spread_leaders, wait_for
 from tests.faults.cluster.promise import Promise
+from tests.waiting import wait_until
 
 from tidelog.cli.local_cluster import LocalCluster
 

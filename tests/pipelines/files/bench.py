@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from tests.waiting import wait_until
 
 from tidelog.pipelines.run.progress import QueryStatus
 from tidelog.pipelines.run.runner import PipelineRun
@@ -67,15 +68,21 @@ class Bench:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
         found: list[Any] = []
         ended = 0
-        deadline = time.monotonic() + 60
-        while ended < partitions and time.monotonic() < deadline:
+
+        def is_at_end() -> bool:
+            nonlocal ended
             for message in consumer.consume(1000, timeout=0.2):
                 error = message.error()
                 if error is None:
                     found.append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended += 1
-        consumer.close()
+            return ended >= partitions
+
+        try:
+            wait_until(is_at_end, f"the end of {topic}")
+        finally:
+            consumer.close()
         return found
 
     def values(self, topic: str, partitions: int = 1) -> list[Any]:

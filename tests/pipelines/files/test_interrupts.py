@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import waiting
 from tests.pipelines.files.bench import Bench
 from tests.pipelines.files.test_command import SECONDS_MAX, TIDELOG
 
@@ -75,8 +76,8 @@ def test_ctrl_c_in_the_middle_of_a_batch(
 
 
 def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_so():
+    def is_so_or_ended() -> bool:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        return is_so()
+
+    waiting.wait_until(is_so_or_ended, "the pipeline's progress", SECONDS_MAX, interval_s=0.05)

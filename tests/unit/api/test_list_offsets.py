@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.partitions.small_cluster import TOPIC, SmallBroker, SmallCluster, wait_for
+from tests.unit.partitions.small_cluster import TOPIC, SmallBroker, SmallCluster
+from tests.waiting import eventually
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.generated.list_offsets import (
@@ -49,7 +50,7 @@ async def test_a_new_leader_tells_what_it_knows_to_be_committed_and_nothing_else
         first, second = cluster.brokers[1], cluster.brokers[2]
         began_ms = wall_clock_ms()
         await first.produce(b"committed")
-        await wait_for(lambda: second.partition.high_watermark == 1, "the follower knows that it is committed")
+        await eventually(lambda: second.partition.high_watermark == 1, "the follower knows that it is committed")
         # It leads, nobody follows, and in its next epoch it has more than it knows to be committed.
         await second.replication.stop()
         await first.replication.stop()

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.unit.partitions.small_cluster import SmallCluster, wait_for
+from tests.unit.partitions.small_cluster import SmallCluster
+from tests.waiting import eventually
 
 from tidelog.api.context import RequestContext
 from tidelog.api.handlers import write_txn_markers
@@ -84,8 +85,8 @@ async def test_a_request_that_waits_holds_up_no_other_of_its_connection(tmp_path
         markers = Markers()
         broker.dispatcher._services.markers = cast(Any, markers)
         waiting = asyncio.ensure_future(broker.client.call(request_for(STUCK), WriteTxnMarkersResponse))
-        await wait_for(lambda: markers.written == [STUCK], "the first is under way")
+        await eventually(lambda: markers.written == [STUCK], "the first is under way")
         other = asyncio.ensure_future(broker.client.call(request_for(AT_ONCE), WriteTxnMarkersResponse))
-        await wait_for(lambda: markers.written == [STUCK, AT_ONCE], "the second is written all the same")
+        await eventually(lambda: markers.written == [STUCK, AT_ONCE], "the second is written all the same")
         markers.stuck.set_result(None)
         await asyncio.gather(waiting, other)

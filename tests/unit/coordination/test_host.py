@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.unit.coordination.memory_log import MemoryLog
+from tests.waiting import eventually
 
 from tidelog.coordination.decision import Decision, Moment
 from tidelog.coordination.host import CoreHost, HostState
@@ -341,6 +342,4 @@ async def test_the_nearest_deadline_is_armed_and_reached() -> None:
     async with hosted(MemoryLog()) as host:
         await host.execute(host.core.decide_expire_in, 60_000)
         await host.execute(host.core.decide_expire_in, 5)
-        async with asyncio.timeout(30):
-            while host.core.expired == 0:
-                await asyncio.sleep(0.001)
+        await eventually(lambda: host.core.expired, "the deadline is reached")

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 from tests.unit.coordination.memory_log import MemoryLog
+from tests.waiting import eventually
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordination.log import Marker
@@ -407,9 +408,7 @@ async def test_what_the_metadata_says_is_followed() -> None:
     deleted = MetadataDelta(MetadataImage())
     deleted.topics.deleted.append(TopicImage("t", bytes(16), {}, {}))
     coordinator.metadata_changed(topic.image(), deleted)
-    async with asyncio.timeout(30):
-        while offset_of(coordinator, "g") != -1:
-            await asyncio.sleep(0)
+    await eventually(lambda: offset_of(coordinator, "g") == -1, "the offset of a deleted topic is gone", interval_s=0)
 
     topic.logs = []
     gone = MetadataDelta(MetadataImage())

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.waiting import eventually
+
 from tidelog.net.connection import Connection
 from tidelog.net.listener import Listener, ListenerSettings
 from tidelog.net.reply import Reply
@@ -25,10 +27,7 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes:
 
 
 async def wait_until(condition: Callable[[], bool], timeout_s: float = 40.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "condition not met in time"
-        await asyncio.sleep(0.005)
+    await eventually(condition, "a state of the listener", timeout_s, interval_s=0.005)
 
 
 CHOSEN = {"loop": "auto"}

@@ -5,12 +5,13 @@ Only the quorum is left out: a decision takes effect at once, on every node that
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+from tests.waiting import eventually
 
 from tidelog.api.context import Services
 from tidelog.api.dispatcher import Dispatcher
@@ -49,13 +50,6 @@ TOPIC = "events"
 TOPIC_ID = b"t" * 16
 SETTINGS = {"replica_fetch_wait_max_ms": 100, "replica_fetch_backoff_ms": 100}
 WAIT_S = 30.0
-
-
-async def wait_for(condition: Callable[[], object], what: str) -> None:
-    deadline_s = monotonic_s() + WAIT_S
-    while not condition():
-        assert monotonic_s() < deadline_s, f"never came about: {what}"
-        await asyncio.sleep(0.005)
 
 
 class SmallBroker:
@@ -264,4 +258,6 @@ class SmallCluster:
         return TopicPartition(TOPIC, 0)
 
     async def in_sync(self, *node_ids: int) -> None:
-        await wait_for(lambda: set(self.state.isr) == set(node_ids), f"in-sync set {node_ids}, is {self.state.isr}")
+        await eventually(
+            lambda: set(self.state.isr) == set(node_ids), lambda: f"in-sync set {node_ids}, is {self.state.isr}"
+        )

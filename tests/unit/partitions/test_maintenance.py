@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.unit.partitions.small_cluster import TOPIC, SmallBroker, SmallCluster, wait_for
+from tests.unit.partitions.small_cluster import TOPIC, SmallBroker, SmallCluster
+from tests.waiting import eventually
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
@@ -54,7 +55,9 @@ async def maintained(
 async def test_retention_goes_on_behind_a_log_that_fails(tmp_path: Path) -> None:
     running = maintained(tmp_path, rolls_first=False, retention_ms=1, log_retention_check_interval_ms=20)
     async with running as (_, partitions):
-        await wait_for(lambda: all(one.log.log_start_offset == 2 for one in partitions[1:]), "old records are dropped")
+        await eventually(
+            lambda: all(one.log.log_start_offset == 2 for one in partitions[1:]), "old records are dropped"
+        )
         assert partitions[0].log.log_start_offset == 0
 
 
@@ -67,4 +70,4 @@ async def test_checkpoints_are_written_for_the_others(tmp_path: Path) -> None:
             offsets = read_offsets(str(broker.path / file))
             return offsets.items() >= others.items()
 
-        await wait_for(lambda: is_safe(RECOVERY_POINT_FILE) and is_safe(HIGH_WATERMARK_FILE), "checkpoints of others")
+        await eventually(lambda: is_safe(RECOVERY_POINT_FILE) and is_safe(HIGH_WATERMARK_FILE), "checkpoints of others")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.partitions.small_cluster import TOPIC, TOPIC_ID, SmallBroker, SmallCluster, wait_for
+from tests.unit.partitions.small_cluster import TOPIC, TOPIC_ID, SmallBroker, SmallCluster
+from tests.waiting import eventually
 
 from tidelog.controller.core.decision import Decision
 from tidelog.model.errors import ErrorCode
@@ -94,7 +95,7 @@ async def test_what_is_acknowledged_is_on_every_replica(tmp_path: Path) -> None:
         for broker in cluster.brokers.values():
             assert broker.values() == [b"%d" % number for number in range(20)]
         assert set(cluster.state.isr) == {1, 2, 3}
-        await wait_for(lambda: all(b.partition.high_watermark == 20 for b in cluster.brokers.values()), "watermarks")
+        await eventually(lambda: all(b.partition.high_watermark == 20 for b in cluster.brokers.values()), "watermarks")
 
 
 async def test_followers_have_the_bytes_of_the_leader(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ async def test_a_leader_that_hears_of_its_successor_lets_waiting_producers_go(tm
             if broker is not old:
                 await broker.replication.stop()
         waiting = asyncio.ensure_future(old.produce(b"x", timeout_ms=60_000))
-        await wait_for(lambda: old.partition.commit_waiters, "a produce that waits")
+        await eventually(lambda: old.partition.commit_waiters, "a produce that waits")
         cluster.elect(2)
         assert (await waiting)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await old.produce(b"x"))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -203,7 +204,7 @@ async def test_too_few_in_sync_replicas_refuse_before_and_after_the_append(tmp_p
         assert cluster.leader.partition.high_watermark == 1
         await cluster.brokers[2].start()
         await cluster.in_sync(1, 2)
-        await wait_for(lambda: cluster.leader.partition.high_watermark == 3, "what was written is committed")
+        await eventually(lambda: cluster.leader.partition.high_watermark == 3, "what was written is committed")
 
 
 async def test_a_follower_with_a_wiped_disk_copies_everything(tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ async def test_a_follower_below_the_start_of_the_leaders_log_begins_there(tmp_pa
         await cluster.in_sync(1, 2, 3)
         assert cluster.brokers[3].partition.log.log_start_offset == 8
         assert cluster.brokers[3].partition.log.log_end_offset == 10
-        await wait_for(lambda: cluster.brokers[2].partition.log.log_start_offset == 8, "the start at the other one")
+        await eventually(lambda: cluster.brokers[2].partition.log.log_start_offset == 8, "the start at the other one")
 
 
 async def test_a_new_partition_does_not_wait_for_a_fetch_of_others(tmp_path: Path) -> None:
@@ -293,7 +294,7 @@ async def test_the_others_do_not_wait_for_a_partition_that_is_not_synced_any_mor
             waiting = follower.table.find_partition(TOPIC, 1)
             assert waiting is not None
             assert (await cluster.leader.produce(b"a", index=1, acks=1))[0] == 0
-            await wait_for(lambda: waiting.log.log_end_offset == 1, "what the leader wrote")
+            await eventually(lambda: waiting.log.log_end_offset == 1, "what the leader wrote")
             assert not waiting.is_synced
             if end == "fails":
                 gate.failure = StorageFailure("the disk is gone")
@@ -317,7 +318,7 @@ async def test_what_a_restart_finds_is_synced_before_it_counts(tmp_path: Path, m
         assert (await broker.produce(b"b", acks=1))[0] == 0
         gate.failure = StorageFailure("the node dies meanwhile")
         gate.opened.set()
-        await wait_for(lambda: broker.partition.failure is not None, "an end of the sync")
+        await eventually(lambda: broker.partition.failure is not None, "an end of the sync")
         await broker.stop(clean=False)
         gate.failure = None
         gate.opened.clear()
@@ -327,7 +328,7 @@ async def test_what_a_restart_finds_is_synced_before_it_counts(tmp_path: Path, m
             assert broker.partition.high_watermark < 2
         finally:
             gate.opened.set()
-        await wait_for(lambda: broker.partition.high_watermark == 2, "the sync")
+        await eventually(lambda: broker.partition.high_watermark == 2, "the sync")
 
 
 async def test_a_follower_that_began_again_at_the_leaders_start_goes_on_with_flush_before_ack(tmp_path: Path) -> None:
@@ -443,7 +444,7 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there(tmp
             cluster.brokers[node_id] = SmallBroker(cluster, node_id, broker_rack=rack)
         await cluster.start()
         await cluster.leader.produce(b"a")
-        await wait_for(lambda: cluster.brokers[2].partition.high_watermark == 1, "watermark of node 2")
+        await eventually(lambda: cluster.brokers[2].partition.high_watermark == 1, "watermark of node 2")
         assert (await fetch(cluster.leader, rack="a")).preferred_read_replica == -1
         sent = await fetch(cluster.leader, rack="b")
         assert sent.preferred_read_replica in (2, 3)
@@ -488,7 +489,7 @@ async def test_the_high_watermark_survives_a_restart_of_everyone(tmp_path: Path)
         await cluster.start()
         for number in range(3):
             await cluster.leader.produce(b"%d" % number)
-        await wait_for(lambda: all(b.partition.high_watermark == 3 for b in cluster.brokers.values()), "watermarks")
+        await eventually(lambda: all(b.partition.high_watermark == 3 for b in cluster.brokers.values()), "watermarks")
         for broker in cluster.brokers.values():
             await broker.stop()
         for broker in cluster.brokers.values():

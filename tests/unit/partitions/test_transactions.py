@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.partitions.small_cluster import SmallCluster, wait_for
+from tests.unit.partitions.small_cluster import SmallCluster
 from tests.unit.storage.log_building import data, marker
+from tests.waiting import eventually
 
 
 async def test_no_replica_keeps_transactions_that_are_over(tmp_path: Path) -> None:
@@ -17,5 +18,5 @@ async def test_no_replica_keeps_transactions_that_are_over(tmp_path: Path) -> No
             leader.append_own(data(7, 0, sequence, transactional=True), 0)
             leader.append_own(marker(7, 0, commit=True), 0)
         end = leader.log.log_end_offset
-        await wait_for(lambda: all(p.high_watermark == end for p in partitions), "all of it is committed on both")
+        await eventually(lambda: all(p.high_watermark == end for p in partitions), "all of it is committed on both")
         assert [len(partition.log.producer_state._undelivered) for partition in partitions] == [0, 0]

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from tests import waiting
+
 from tidelog.metadata.framing import UnreadableMetadata
 from tidelog.protocol.generated.topic_record import TopicRecord
 from tidelog.protocol.message import Message
@@ -169,7 +171,4 @@ def any_of(*node_ids: int) -> MemberSet:
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "it has not come true in time"
-        await asyncio.sleep(0.005)
+    await waiting.eventually(condition, "a state of the quorum", DEADLINE_S, interval_s=0.005)

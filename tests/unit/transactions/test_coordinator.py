@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
 
 import pytest
 from tests.unit.coordination.memory_log import MemoryLog
 from tests.unit.transactions.driver import ID, TIMEOUT_MS, partitions
+from tests.waiting import eventually
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordination.log import Marker
@@ -121,10 +122,8 @@ async def world() -> AsyncIterator[World]:
     await world.coordinator.stop()
 
 
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
-        while not await condition():
-            await asyncio.sleep(0.002)
+async def wait_until_is(world: World, state: S) -> None:
+    await eventually(lambda: is_in(world, state), f"the transaction is {state.name}")
 
 
 async def test_all_is_done_before_the_answer_where_nothing_has_to_wait(world: World) -> None:
@@ -179,7 +178,7 @@ async def test_nor_when_it_is_another_node_that_says_so(world: World) -> None:
     waiting = world.markers.waits[TopicPartition("t", 0)] = asyncio.get_running_loop().create_future()
     assert (await world.end(producer)).error is ErrorCode.NONE
     waiting.set_exception(BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH))
-    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+    await wait_until_is(world, S.COMPLETE_COMMIT)
     assert [partition.partition for partition, _ in world.markers.written] == [0, 1]
 
 
@@ -189,7 +188,7 @@ async def test_markers_wait_for_their_commit(world: World) -> None:
     assert (await world.end(producer)).error is ErrorCode.NONE
     assert await world.state() is S.PREPARE_COMMIT
     waiting.set_exception(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+    await wait_until_is(world, S.COMPLETE_COMMIT)
     assert [partition.partition for partition, _ in world.markers.written] == [0, 1, 0], "written again, and only that"
 
 
@@ -220,7 +219,7 @@ async def test_an_outcome_that_is_committed_too_late_for_its_answer_is_seen_thro
     assert world.markers.written == []
     world.log.commits_at_once = True
     world.log.commit()
-    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+    await wait_until_is(world, S.COMPLETE_COMMIT)
     assert len(world.markers.written) == 1
 
 
@@ -249,7 +248,7 @@ async def test_a_record_of_completion_that_fails_is_tried_again(world: World) ->
     assert (await world.end(producer)).error is ErrorCode.NONE
     assert await world.state() is S.PREPARE_COMMIT
     log.refusal = None
-    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+    await wait_until_is(world, S.COMPLETE_COMMIT)
 
 
 async def test_after_a_restart_prepared_outcomes_are_completed(world: World) -> None:
@@ -259,7 +258,7 @@ async def test_after_a_restart_prepared_outcomes_are_completed(world: World) -> 
     await world.restart()
     assert await world.state() is S.PREPARE_COMMIT
     world.markers.refusals.clear()
-    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+    await wait_until_is(world, S.COMPLETE_COMMIT)
     assert {partition.partition for partition, _ in world.markers.written} == {0, 1}
     assert all(marker.commit for _, marker in world.markers.written)
     assert await world.add(producer, 0) is ErrorCode.NONE
@@ -299,7 +298,7 @@ async def test_an_abort_that_is_committed_late_is_seen_through(world: World) -> 
     assert world.markers.written == []
     world.log.commits_at_once = True
     world.log.commit()
-    await until(lambda: is_in(world, S.COMPLETE_ABORT))
+    await wait_until_is(world, S.COMPLETE_ABORT)
     assert [marker.commit for _, marker in world.markers.written] == [False]
 
 
@@ -335,9 +334,7 @@ async def test_a_round_that_fails_is_logged_and_not_the_last(world: World, caplo
             raise RuntimeError("out of luck")
 
     task = asyncio.ensure_future(world.coordinator._every(1, fail_once))
-    async with asyncio.timeout(30):
-        while rounds < 3:
-            await asyncio.sleep(0.001)
+    await eventually(lambda: rounds >= 3, "three rounds")
     task.cancel()
     assert "out of luck" in caplog.text
 
@@ -401,7 +398,7 @@ async def test_a_shard_that_is_loaded_anew_starts_its_own_completions(world: Wor
     assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await world.coordinator.loaded()
     world.markers.refusals.clear()
-    await until(lambda: is_in(world, S.COMPLETE_COMMIT))
+    await wait_until_is(world, S.COMPLETE_COMMIT)
 
 
 async def test_an_outcome_committed_as_leadership_goes_is_left_to_the_next_coordinator(world: World) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from struct import pack, unpack
 
 import pytest
+from tests.waiting import eventually
 
 from tidelog.net.client.errors import BadAnswer, PeerBusy, PeerUnreachable, RpcTimedOut
 from tidelog.net.client.pipelined import RpcClient
@@ -167,14 +168,14 @@ def test_what_was_given_up_does_not_arrive_later(loop: str) -> None:
 
 
 async def wait_until_answered(client: RpcClient) -> None:
-    for _ in range(1000):
+    async def is_answered() -> bool:
         try:
             await heartbeat(client)
         except PeerUnreachable:
-            await asyncio.sleep(0.01)
-        else:
-            return
-    pytest.fail("the peer was never reached again")
+            return False
+        return True
+
+    await eventually(is_answered, "an answer of the peer")
 
 
 async def test_more_than_the_bound_under_way_is_refused_unsent() -> None:

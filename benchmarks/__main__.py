@@ -18,8 +18,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
-from benchmarks.broker_process import BrokerProcess
+from tests.servers.apache_kafka import MissingTool, resolve_jars, start_kafka
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.tidelog_node import start_tidelog
+
 from benchmarks.cluster_cases import CLUSTER_CASES, FAILOVER, failover
 from benchmarks.cluster_processes import ClusterProcesses, start_cluster
 from benchmarks.echo_case import ECHO, measure_echo
@@ -29,7 +31,6 @@ from benchmarks.load_cases import LOAD_CASES, LoadCase
 from benchmarks.node_cases import NODES, measure_nodes
 from benchmarks.report import RESULTS, table, write_results
 from benchmarks.start_case import measure_start
-from benchmarks.tidelog_node import start_tidelog
 
 KINDS = ("kafka", "tidelog")
 START = "start"

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchmarks.wire import Connection
+    from tests.servers.wire import Connection
 
 RECORDS_PER_CALL = 10_000
 LOCAL_QUEUE_RECORDS = 300_000
@@ -155,7 +155,8 @@ def gap(args: argparse.Namespace) -> dict[str, Any]:
 
 def bare_socket(args: argparse.Namespace) -> dict[str, Any]:
     """The same on a bare socket, so that no client's threads are in the way: what the broker itself takes."""
-    from benchmarks.wire import Connection, NewRecord, build_batch
+    from tests.servers.wire import Connection, NewRecord, build_batch
+
     from tidelog.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
     batch = build_batch([NewRecord(b"v" * args.size)])
@@ -176,7 +177,8 @@ def bare_socket(args: argparse.Namespace) -> dict[str, Any]:
 def small_batches(args: argparse.Namespace) -> dict[str, Any]:
     """Requests of one small batch each, to all partitions of the topic wherever they are led; two windows of them are
     always under way. All answers are of one size: their bytes are counted, and only the first are looked at."""
-    from benchmarks.wire import Connection
+    from tests.servers.wire import Connection
+
     from tidelog.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 
     with Connection(args.port) as connection:
@@ -203,7 +205,8 @@ class _Window:
     """The same requests to one node, over and over. The first are sent, and their answers checked, when it is made."""
 
     def __init__(self, connection: Connection, topic: str, partitions: list[int], size: int) -> None:
-        from benchmarks.wire import NewRecord, build_batch
+        from tests.servers.wire import NewRecord, build_batch
+
         from tidelog.protocol.generated.produce import (
             PartitionProduceData,
             ProduceRequest,

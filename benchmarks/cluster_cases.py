@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from tests.servers.apache_kafka import tool_command
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
-from benchmarks.apache_kafka import tool_command
 from benchmarks.cluster_processes import NODES, ClusterProcesses
-from benchmarks.wire import Connection
 from tidelog.protocol.generated.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from tests.servers import apache_kafka
+from tests.servers.broker_process import BrokerFailure, BrokerProcess, free_port, port_answers
+from tests.servers.tidelog_node import spawn_tidelog
+from tests.servers.wire import Connection, ConnectionLost
 from tests.waiting import wait_until
 
-from benchmarks import apache_kafka
-from benchmarks.broker_process import BrokerFailure, BrokerProcess, free_port, port_answers
-from benchmarks.tidelog_node import spawn_tidelog
-from benchmarks.wire import Connection, ConnectionLost
 from tidelog.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,

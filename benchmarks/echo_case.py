@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 
-from benchmarks.broker_process import process_cpu_seconds
+from tests.servers.broker_process import process_cpu_seconds
+
 from benchmarks.client import latency_figures
 
 ECHO = "echo"

@@ -16,11 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.group_client import HEARTBEAT_ROUNDS, TIMEOUT_S, commit_request, committed_offsets, wait_until_loaded
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.group_requests import commit_request, wait_until_loaded
+from tests.servers.wire import Connection, ConnectionLost, connect_when_listening
+
+from benchmarks.group_client import HEARTBEAT_ROUNDS, TIMEOUT_S, committed_offsets
 from benchmarks.load_cases import SETTLE_S, Figures, LoadCase, Run
 from benchmarks.start_case import create_topic, spawner, write_to_each
-from benchmarks.wire import Connection, ConnectionLost, connect_when_listening
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 LARGE_TOPIC = ("groups-large", 1000)

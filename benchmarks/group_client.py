@@ -13,7 +13,8 @@ from struct import Struct
 from typing import Any
 
 import uvloop
-from tests.waiting import wait_until
+from tests.servers.group_requests import commit_request, wait_until_loaded
+from tests.servers.wire import Connection
 
 from benchmarks.group_members import (
     CONNECTED,
@@ -30,14 +31,9 @@ from benchmarks.group_members import (
     framed,
     prepared,
 )
-from benchmarks.wire import Connection
 from tidelog.protocol.generated.delete_groups import DeleteGroupsRequest
-from tidelog.protocol.generated.find_coordinator import FindCoordinatorRequest
 from tidelog.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 from tidelog.protocol.generated.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -62,22 +58,6 @@ def tell(**figures: Any) -> None:
 
 def wait_for_parent() -> None:
     assert sys.stdin.readline(), "the parent is gone"
-
-
-def wait_until_loaded(connection: Connection, groups: list[str]) -> None:
-    """The coordinators of all these groups answer; the first search for one creates the topic of offsets."""
-    wanted = FindCoordinatorRequest(coordinator_keys=groups)
-    wait_until(
-        lambda: all(answer.error_code == 0 for answer in connection.call(wanted, 4).coordinators),
-        "there are coordinators",
-        TIMEOUT_S,
-    )
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[]) for group in groups])
-    wait_until(
-        lambda: all(answer.error_code == 0 for answer in connection.call(request, 9).groups),
-        "the coordinators are loaded",
-        TIMEOUT_S,
-    )
 
 
 def subject_of(connection: Connection, topic: str) -> Subject:
@@ -116,12 +96,6 @@ def run_members(args: argparse.Namespace) -> None:
         results = connection.call(DeleteGroupsRequest(groups_names=groups), 2).results
         assert all(result.error_code == 0 for result in results), results[0]
     tell(phase="left")
-
-
-def commit_request(group: str, topic: str, partitions: int, offset: int) -> OffsetCommitRequest:
-    """As a consumer without a group membership commits."""
-    wanted = [OffsetCommitRequestPartition(partition_index=n, committed_offset=offset) for n in range(partitions)]
-    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=wanted)])
 
 
 def committer(group: str, topic: str, commits: int) -> Script:

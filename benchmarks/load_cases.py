@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tests.servers.apache_kafka import tool_command
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
-from benchmarks.apache_kafka import tool_command
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tidelog.protocol.generated.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

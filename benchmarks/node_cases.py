@@ -11,10 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.servers.tidelog_node import start_tidelog
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
-from benchmarks.tidelog_node import start_tidelog
-from benchmarks.wire import Connection
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.protocol.generated.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

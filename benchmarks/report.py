@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.apache_kafka import VERSION, java
+from tests.servers.apache_kafka import VERSION, java
+
 from benchmarks.figures import Row, Samples, summarise
 
 RESULTS = Path(__file__).parent / "results"

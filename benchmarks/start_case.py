@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.apache_kafka import prepare_kafka, spawn_kafka
-from benchmarks.broker_process import BrokerProcess, free_port
-from benchmarks.tidelog_node import spawn_tidelog
-from benchmarks.wire import Connection, ConnectionLost, NewRecord, build_batch, connect_when_listening
+from tests.servers.apache_kafka import prepare_kafka, spawn_kafka
+from tests.servers.broker_process import BrokerProcess, free_port
+from tests.servers.tidelog_node import spawn_tidelog
+from tests.servers.wire import Connection, ConnectionLost, NewRecord, build_batch, connect_when_listening
+
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 

@@ -20,11 +20,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what it runs in the background so, and children inherit it: the commands could not be interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.java_tools import JavaTools
-from benchmarks.wire import Connection
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.java_tools import JavaTools
 from tests.servers.target import start_target, target_kind
 from tests.servers.tools import require_kafka
+from tests.servers.wire import Connection
 
 from tidelog.telemetry import logs
 

@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from pyspark.errors import StreamingQueryException
+from tests.servers.apache_kafka import MissingTool, resolve_jars, start_kafka
+from tests.servers.tidelog_node import start_tidelog
 from tests.waiting import wait_until
 
-from benchmarks.apache_kafka import MissingTool, resolve_jars, start_kafka
 from benchmarks.figures import Figure
 from benchmarks.pipelines.cases import (
     GROWTH,
@@ -41,7 +42,6 @@ from benchmarks.pipelines.cases import (
     timed,
 )
 from benchmarks.report import RESULTS, describe_machine, format_value
-from benchmarks.tidelog_node import start_tidelog
 from tidelog.pipelines import PipelineError, session
 
 if TYPE_CHECKING:

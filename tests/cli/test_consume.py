@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from benchmarks.wire import Connection
 from tests.cli.command import TIDELOG, Command, Topics, make_name
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 from tidelog.protocol.generated.describe_groups import DescribeGroupsRequest

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from benchmarks.wire import Connection
 from tests.cli.command import Command
 from tests.conformance.transactions.producer import WireProducer, fetch, read
+from tests.servers.wire import Connection
 
 
 @pytest.fixture

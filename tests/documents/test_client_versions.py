@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks.apache_kafka import VERSION as KAFKA_VERSION
 from tests.documents.blocks import read_blocks
+from tests.servers.apache_kafka import VERSION as KAFKA_VERSION
 
 ROOT = Path(__file__).parents[2]
 PAGE = Path("docs/clients.md")

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import free_port
 from tests.documents.network import Network, NoNetwork, on_loopback
 from tests.documents.reader import Reader, matches
 from tests.documents.shared_jvm import SharedJvm
 from tests.documents.terminals import CommandFailed
+from tests.servers.broker_process import free_port
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,10 +9,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import free_port
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 from tests.embedding.clients import consume_values, end_offset, produce_values
 from tests.embedding.serving import refusal, serving
+from tests.servers.broker_process import free_port
 
 from tidelog.version import __version__
 

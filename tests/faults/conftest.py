@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import BrokerProcess, free_port
-from benchmarks.tidelog_node import start_tidelog
+from tests.servers.broker_process import BrokerProcess, free_port
+from tests.servers.tidelog_node import start_tidelog
 
 
 class Node:

@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.wire import Connection
 from confluent_kafka import Producer
 from tests.servers.topics import fetch_request
+from tests.servers.wire import Connection
 
 from tidelog.records.batch import iterate_headers
 from tidelog.records.record import iterate_records

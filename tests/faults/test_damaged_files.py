@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchmarks.wire import Connection
 from tests.faults.conftest import Node
 from tests.faults.load import read_log
 from tests.servers.topics import create_topic, list_offset, produce_values
+from tests.servers.wire import Connection
 
 COUNT = 400
 Damage = Callable[[Path], None]

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.wire import Connection, NewRecord, build_batch
 from tests.faults.conftest import Node
 from tests.faults.load import read_log
 from tests.servers.topics import create_topic, fetch_bytes, produce_batch
+from tests.servers.wire import Connection, NewRecord, build_batch
 from tests.waiting import wait_until
 
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest

@@ -6,11 +6,11 @@ import random
 import time
 
 import pytest
-from benchmarks.tidelog_node import spawn_tidelog
-from benchmarks.wire import Connection
 from tests.faults.conftest import Node
 from tests.faults.load import SteadyLoad, check_promises, read_log
+from tests.servers.tidelog_node import spawn_tidelog
 from tests.servers.topics import create_topic
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 from tidelog.protocol.generated.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from benchmarks.tidelog_node import serve_command, serve_environment
-from benchmarks.wire import Connection
 from tests.faults.conftest import Node
 from tests.faults.load import SteadyLoad, check_promises, read_log
+from tests.servers.tidelog_node import serve_command, serve_environment
 from tests.servers.topics import create_topic, fetch_request
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 STOP_SECONDS_MAX = 15.0

@@ -12,7 +12,6 @@ import sys
 import time
 
 import pytest
-from benchmarks.wire import Connection
 from confluent_kafka import Producer
 from tests.conformance.transactions.producer import new_group
 from tests.faults.conftest import Node
@@ -20,6 +19,7 @@ from tests.faults.load import SteadyLoad
 from tests.faults.test_transactions import WORKER, read_committed
 from tests.faults.transactional_worker import SHARED_SESSION_MS
 from tests.servers.topics import create_topic
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 from tidelog.protocol.generated.offset_fetch import (

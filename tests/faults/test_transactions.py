@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.wire import Connection
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from tests.conformance.transactions.producer import WireProducer, committed_offset, new_group, read
 from tests.faults.conftest import Node
 from tests.faults.load import SteadyLoad
 from tests.servers.topics import LATEST, create_topic, list_offset, new_name
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 from tidelog.model.errors import ErrorCode

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.target import start_target
 from tests.servers.topics import create_topic, fetch_bytes, produce_values
+from tests.servers.wire import Connection
 
 MEBIBYTE = 2**20
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection, NewRecord, build_batch
 from tests.hostile.conftest import MEBIBYTE, Bystander
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, fetch_request, list_offset, produce_request, produce_values
+from tests.servers.wire import Connection, NewRecord, build_batch
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("bounded_memory")

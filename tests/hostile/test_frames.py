@@ -7,11 +7,11 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection, ConnectionLost
 from tests.conformance.protocol.cases import BAD_CASES, GOOD_CASES, Case
 from tests.conformance.protocol.world import TOPIC, World, set_up_world
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import produce_request
+from tests.servers.wire import Connection, ConnectionLost
 
 pytestmark = pytest.mark.usefixtures("bystander", "bounded_memory")
 

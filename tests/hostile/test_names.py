@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection, ConnectionLost, NewRecord, build_batch
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import list_offset, produce_request
+from tests.servers.wire import Connection, ConnectionLost, NewRecord, build_batch
 
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic

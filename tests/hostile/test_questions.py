@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.group_client import commit_request, wait_until_loaded
-from benchmarks.wire import Connection, ConnectionLost
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.group_requests import commit_request, wait_until_loaded
 from tests.servers.topics import create_topic
+from tests.servers.wire import Connection, ConnectionLost
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.limits import GROUP_CONFIGS_DESCRIBED_MAX, QUESTION_BYTES_MAX

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection, ConnectionLost
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic
+from tests.servers.wire import Connection, ConnectionLost
 
 from tidelog.protocol.private_apis import RAFT_API_KEY
 from tidelog.raft.codec import Envelope, decode_message, encode_message

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import cramjam
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection, NewRecord, build_batch, encode_records, encode_varint
 from tests.hostile.conftest import MEBIBYTE
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, list_offset, produce_batch, produce_request, produce_values
+from tests.servers.wire import Connection, NewRecord, build_batch, encode_records, encode_varint
 
 from tidelog.protocol.generated.produce import PartitionProduceData
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from benchmarks.broker_process import free_port
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.servers.broker_process import free_port
 from tests.waiting import wait_until
 
 from tidelog.cli.wire import BrokerConnection

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import free_port, port_answers
 from tests.packages.conftest import Packages
 from tests.packages.environments import PYTHONS, RUNNING, Environment, find_python, run, user_environment
+from tests.servers.broker_process import free_port, port_answers
 from tests.waiting import wait_until
 
 import tidelog

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.tidelog_node import start_tidelog
 from tests.pipelines.driver import SHORT_LIVED
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.target import OLD_RECORDS_STAY
+from tests.servers.tidelog_node import start_tidelog
 from tests.servers.tools import missing
 
 from tidelog.pipelines.errors import MissingRequirement

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.broker_process import end_with_parent, free_port, port_answers
 from tests.pipelines.driver import SHORT_LIVED, Pipeline
+from tests.servers.broker_process import end_with_parent, free_port, port_answers
 from tests.waiting import wait_until
 
 HERE = Path(__file__).parent

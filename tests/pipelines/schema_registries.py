@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.apache_kafka import java
-from benchmarks.broker_process import end_with_parent, free_port, port_answers
+from tests.servers.apache_kafka import java
+from tests.servers.broker_process import end_with_parent, free_port, port_answers
 from tests.servers.tools import missing, require_program
 from tests.waiting import wait_until
 

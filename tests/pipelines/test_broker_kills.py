@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from benchmarks.broker_process import BrokerProcess, free_port
-from benchmarks.tidelog_node import start_tidelog
 from tests.pipelines.inputs import ROUNDS, check, check_table, fill
+from tests.servers.broker_process import BrokerProcess, free_port
+from tests.servers.tidelog_node import start_tidelog
 from tests.waiting import wait_until
 
 from tidelog.pipelines.run.runner import PipelineRun

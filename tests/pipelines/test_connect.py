@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import end_with_parent, free_port, port_answers
 from tests.pipelines.messages import order_file, write_descriptor
 from tests.pipelines.processes import HERE, RUN_TIMEOUT_S, kill
 from tests.pipelines.topics import Record, produce, read_all
+from tests.servers.broker_process import end_with_parent, free_port, port_answers
 from tests.waiting import wait_until
 
 from tidelog.pipelines.spark.jars import jar_paths, pinned_jars

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from benchmarks.apache_kafka import start_kafka
 from tests.pipelines.driver import Pipeline, start
 from tests.pipelines.inputs import ROUNDS, check, check_tables, fill
 from tests.pipelines.processes import kill, run_until_killed, spawn
+from tests.servers.apache_kafka import start_kafka
 from tests.servers.tools import require_kafka
 from tests.waiting import wait_until
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from benchmarks.apache_kafka import start_kafka
-from benchmarks.broker_process import free_port
 from tests.pipelines.topics import Record, produce, read_all
+from tests.servers.apache_kafka import start_kafka
+from tests.servers.broker_process import free_port
 from tests.servers.tools import missing, require_kafka
 
 from tidelog.pipelines.run.runner import PipelineRun

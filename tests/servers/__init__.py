@@ -1,1 +1,1 @@
-"""What the suites that drive real processes share: the broker under test, external tools, topics, sample records."""
+"""What suites and benchmarks share that drive real processes: brokers, Kafka's tools, a bare connection, topics."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.broker_process import free_ports
+from tests.servers.broker_process import free_ports
 
 from tidelog.cli.local_cluster import VOTERS_MAX, LocalCluster
 

@@ -9,9 +9,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.apache_kafka import start_kafka
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.tidelog_node import start_tidelog
+from tests.servers.apache_kafka import start_kafka
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.tidelog_node import start_tidelog
 
 # Tests write records with timestamps of years ago, which the first check of the retention would delete: it comes five
 # minutes after the start, in the middle of whatever test runs then.

@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from benchmarks.apache_kafka import MissingTool, java, resolve_jars
+from tests.servers.apache_kafka import MissingTool, java, resolve_jars
 
 
 def missing(what: str) -> None:

@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Mapping
 
-from benchmarks.wire import Connection, NewRecord, build_batch
+from tests.servers.wire import Connection, NewRecord, build_batch
 from tests.waiting import wait_until
 
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

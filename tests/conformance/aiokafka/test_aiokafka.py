@@ -8,11 +8,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from tests.conformance.aiokafka.client import consume, produce, receive, send
 from tests.conformance.sample import Sample, samples
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, new_name
+from tests.servers.wire import Connection
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.java_tools import JavaTools
-from benchmarks.wire import Connection
 from tests.conformance.aiokafka import client as aiokafka
 from tests.conformance.confluent_kafka import client as confluent_kafka
 from tests.conformance.java import client as java
 from tests.conformance.kafka_python import client as kafka_python
 from tests.conformance.kcat import client as kcat
 from tests.conformance.sample import CODECS, Sample, samples
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.java_tools import JavaTools
 from tests.servers.topics import create_topic
+from tests.servers.wire import Connection
 
 CLIENTS = ("confluent_kafka", "kafka_python", "aiokafka", "kcat", "java")
 PYTHON_CLIENTS = {"confluent_kafka": confluent_kafka, "kafka_python": kafka_python, "aiokafka": aiokafka}

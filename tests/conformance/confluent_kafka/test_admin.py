@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -21,7 +19,9 @@ from confluent_kafka.admin import (
 )
 from tests.conformance.confluent_kafka.client import produce
 from tests.conformance.sample import samples
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, list_offset, new_name, produce_values
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 

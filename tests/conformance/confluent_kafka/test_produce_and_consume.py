@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError, Producer, TopicPartition
 from confluent_kafka import Consumer as ConfluentConsumer
 from tests.conformance.confluent_kafka.client import consume, produce, read
 from tests.conformance.sample import samples
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, list_offset, new_name
+from tests.servers.wire import Connection
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from benchmarks.wire import Connection, ConnectionLost
 from tests.conformance.differential.answers import MASKED
+from tests.servers.wire import Connection, ConnectionLost
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.headers import decode_response_header

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.apache_kafka import start_kafka
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.tidelog_node import start_tidelog
-from benchmarks.wire import Connection, ConnectionLost
 from tests.conformance.differential.answers import plain
 from tests.conformance.protocol.cases import BAD_CASES, CLIENT, GOOD_CASES, Case
 from tests.conformance.protocol.world import COMPACTED, TOPIC, World, learn_topic_ids, set_up_world
+from tests.servers.apache_kafka import start_kafka
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.tidelog_node import start_tidelog
 from tests.servers.tools import require_kafka
+from tests.servers.wire import Connection, ConnectionLost
 
 pytestmark = pytest.mark.java
 

@@ -7,14 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from benchmarks.apache_kafka import start_kafka
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.tidelog_node import start_tidelog
-from benchmarks.wire import Connection
 from tests.conformance.differential.group_story import SETTINGS, TOPICS, GroupStory
 from tests.conformance.differential.story import Parted, Side, Story
 from tests.conformance.protocol.world import make_topic, topic_ids_of, wait_for_coordinators
+from tests.servers.apache_kafka import start_kafka
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.tidelog_node import start_tidelog
 from tests.servers.tools import require_kafka
+from tests.servers.wire import Connection
 
 pytestmark = pytest.mark.java
 

@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from tests.conformance.groups.member import Groups
 from tests.conformance.groups.processes import MemberProcess, share_and_leave
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.tools import missing, require_program
+from tests.servers.wire import Connection
 
 BUILD_S_MAX = 280
 

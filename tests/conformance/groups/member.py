@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.wire import Connection
 from tests.servers.topics import new_name
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 from tidelog.model.errors import ErrorCode

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.wire import Connection
 from tests.servers.topics import list_offset, produce_values
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 SETTLE_S = 60

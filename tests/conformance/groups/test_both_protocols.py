@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.wire import Connection
 from tests.conformance.groups.member import ClassicMember, ConsumerMember, Groups, settle
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 from tidelog.model.errors import ErrorCode as E

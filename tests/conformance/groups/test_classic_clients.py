@@ -9,12 +9,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tests.conformance.groups.member import Groups
 from tests.conformance.kafka_python.client import ConsumerRebalanceListener, KafkaConsumer
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import list_offset, produce_values
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 SETTLE_S = 40

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.wire import Connection
 from tests.conformance.groups.member import ClassicMember, Groups
+from tests.servers.wire import Connection
 
 from tidelog.model.errors import ErrorCode as E
 

@@ -8,11 +8,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from tests.conformance.groups.member import Groups
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import new_name
+from tests.servers.wire import Connection
 from tests.waiting import eventually, wait_until
 
 SETTLE_S = 40

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchmarks.wire import Connection
 from tests.conformance.groups.member import REBALANCE_MS, ConsumerMember, Groups, settle
 from tests.servers.topics import new_name
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 from tidelog.model.errors import ErrorCode as E

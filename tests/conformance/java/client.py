@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchmarks.java_tools import JavaTools
 from tests.conformance.sample import Sample
+from tests.servers.java_tools import JavaTools
 
 NULL = "<null>"
 PRODUCER_PROPERTIES = ("parse.key=true", "parse.headers=true", f"null.marker={NULL}")

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.java_tools import JavaTools
-from benchmarks.wire import Connection
 from tests.conformance.confluent_kafka.client import produce
 from tests.conformance.sample import CODECS, Sample
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.java_tools import JavaTools
 from tests.servers.topics import create_topic, produce_values
+from tests.servers.wire import Connection
 
 pytestmark = pytest.mark.java
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.java_tools import JavaTools, ToolResult
-from benchmarks.wire import Connection
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.java_tools import JavaTools, ToolResult
 from tests.servers.topics import create_topic, list_offset, new_name, produce_values
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.java

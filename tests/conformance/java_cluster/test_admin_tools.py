@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.java_tools import JavaTools, ToolResult
+from tests.servers.java_tools import JavaTools, ToolResult
 from tests.waiting import wait_until
 
 from tidelog.testing.embedded_cluster import EmbeddedCluster

@@ -7,15 +7,15 @@ import subprocess
 from typing import Any
 
 import pytest
-from benchmarks.apache_kafka import tool_command
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.java_tools import TOOLS, JavaTools
-from benchmarks.wire import Connection
 from tests.conformance.groups.member import Groups
 from tests.conformance.groups.processes import MemberProcess, share_and_leave
 from tests.conformance.transactions.producer import WireProducer
+from tests.servers.apache_kafka import tool_command
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.java_tools import TOOLS, JavaTools
 from tests.servers.tools import require_kafka
 from tests.servers.topics import create_topic, list_offset, produce_values
+from tests.servers.wire import Connection
 
 pytestmark = pytest.mark.java
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.java_tools import JavaTools, ToolResult
-from benchmarks.wire import Connection
 from tests.conformance.groups.member import ClassicMember, ConsumerMember, Groups, settle
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.java_tools import JavaTools, ToolResult
 from tests.servers.topics import list_offset, produce_values
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.java

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.tools import missing, require_program
 from tests.servers.topics import create_topic, new_name
+from tests.servers.wire import Connection
 
 HERE = Path(__file__).parent
 INSTALL_SECONDS_MAX = 100

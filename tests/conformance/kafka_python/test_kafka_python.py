@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from tests.conformance.kafka_python.client import (
     ConfigResource,
     ConfigResourceType,
@@ -23,7 +21,9 @@ from tests.conformance.kafka_python.client import (
     read,
 )
 from tests.conformance.sample import samples
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, list_offset, new_name
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 

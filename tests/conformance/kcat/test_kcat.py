@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from tests.conformance.kcat.client import consume, produce, run
 from tests.conformance.sample import samples
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, produce_values
+from tests.servers.wire import Connection
 
 
 def test_metadata_lists_the_broker_and_the_topic(broker: BrokerProcess, connection: Connection) -> None:

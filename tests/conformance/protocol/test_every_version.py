@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection, ConnectionLost
 from tests.conformance.protocol.cases import GOOD_CASES, Case
 from tests.conformance.protocol.world import World, set_up_world
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.target import start_target
+from tests.servers.wire import Connection, ConnectionLost
 
 from tidelog.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.protocol.message import Structure

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, fetch_request, produce_values
+from tests.servers.wire import Connection
 
 from tidelog.protocol.generated.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 

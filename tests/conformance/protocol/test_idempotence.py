@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.wire import Connection, NewRecord, build_batch
 from tests.servers.topics import create_topic, list_offset, produce_batch
+from tests.servers.wire import Connection, NewRecord, build_batch
 
 from tidelog.protocol.generated.init_producer_id import InitProducerIdRequest
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from benchmarks.wire import Connection, NewRecord, build_batch
 from tests.servers.topics import LATEST, list_offset, produce_batch
+from tests.servers.wire import Connection, NewRecord, build_batch
 from tests.waiting import wait_until
 
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

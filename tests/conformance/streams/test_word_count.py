@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.apache_kafka import MissingTool
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from tests.conformance.streams.word_count import Input, Instance, Output, compile_program
+from tests.servers.apache_kafka import MissingTool
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.tools import missing, require_kafka
 from tests.servers.topics import create_topic, new_name
+from tests.servers.wire import Connection
 
 pytestmark = pytest.mark.java
 

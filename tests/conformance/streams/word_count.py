@@ -10,10 +10,10 @@ import threading
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from benchmarks.apache_kafka import DEFINITIONS, VERSION, fetch_jars, java, resolve_jars
-from benchmarks.wire import Connection, NewRecord, build_batch
 from confluent_kafka import Consumer
+from tests.servers.apache_kafka import DEFINITIONS, VERSION, fetch_jars, java, resolve_jars
 from tests.servers.topics import new_name, produce_batch
+from tests.servers.wire import Connection, NewRecord, build_batch
 from tests.waiting import wait_until
 
 WORDS = tuple(f"word{number}" for number in range(40))

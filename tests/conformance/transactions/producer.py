@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.wire import Connection, NewRecord, build_batch
 from tests.servers.topics import new_name
+from tests.servers.wire import Connection, NewRecord, build_batch
 from tests.waiting import wait_until
 
 from tidelog.model.errors import ErrorCode

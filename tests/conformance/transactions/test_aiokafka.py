@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, new_name
+from tests.servers.wire import Connection
 
 
 async def run(broker: BrokerProcess, source: str, target: str, group: str) -> list[bytes]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, new_name
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 WAIT_S = 30

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.wire import Connection
 from tests.conformance.groups.member import ConsumerMember, Groups
 from tests.conformance.transactions.producer import WireProducer, committed_offset
 from tests.servers.topics import create_topic
+from tests.servers.wire import Connection
 
 from tidelog.model.errors import ErrorCode as E
 from tidelog.protocol.generated.delete_groups import DeleteGroupsRequest

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 
 import pytest
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.java_tools import JavaTools, ToolResult
-from benchmarks.wire import Connection
 from tests.conformance.transactions.producer import WireProducer, fetch, read
+from tests.servers.broker_process import BrokerProcess
+from tests.servers.java_tools import JavaTools, ToolResult
 from tests.servers.target import target_kind
 from tests.servers.topics import create_topic, new_name
+from tests.servers.wire import Connection
 
 from tidelog.records.batch import iterate_headers
 

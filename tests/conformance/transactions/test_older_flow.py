@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.wire import Connection
 from tests.conformance.transactions.producer import WireProducer, committed_offset, fetch, new_group, read
 from tests.servers.topics import create_topic, new_name
+from tests.servers.wire import Connection
 
 from tidelog.model.errors import ErrorCode as Code
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError as AioKafkaError
-from benchmarks.broker_process import BrokerProcess
-from benchmarks.wire import Connection
 from confluent_kafka import KafkaException, Producer
 from tests.conformance.kafka_python.client import KafkaProducer, kafka_errors
 from tests.conformance.transactions.producer import WireProducer, read
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.target import target_kind
 from tests.servers.topics import create_topic, new_name
+from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
 WAIT_S = 30

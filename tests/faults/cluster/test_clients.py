@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from benchmarks.java_tools import JavaTools, ToolResult
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Where
 from tests.faults.cluster.load import (
@@ -23,6 +22,7 @@ from tests.faults.cluster.load import (
     wait_for,
 )
 from tests.faults.cluster.test_failover import leader_that_is_not
+from tests.servers.java_tools import JavaTools, ToolResult
 from tests.waiting import wait_until
 
 from tidelog.cli.cluster_state import ClusterState

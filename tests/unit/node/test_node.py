@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from benchmarks.broker_process import free_port
+from tests.servers.broker_process import free_port
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.node.node import Node

@@ -12,7 +12,7 @@ import subprocess
 import threading
 from typing import NamedTuple, Self
 
-from benchmarks.apache_kafka import DEFINITIONS, class_path, java, tool_command
+from tests.servers.apache_kafka import DEFINITIONS, class_path, java, tool_command
 
 TOOLS = {
     "topics": "org.apache.kafka.tools.TopicCommand",

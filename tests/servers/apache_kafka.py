@@ -1,6 +1,6 @@
 """A real Apache Kafka 4.3.1: jars resolved once by Maven, storage formatted, one combined broker and controller.
 
-Settings are Kafka's stock ones (benchmarks/kafka/server.properties) and the JVM flags those of Kafka's own start
+Settings are Kafka's stock ones (tests/servers/kafka/server.properties) and the JVM flags those of Kafka's own start
 scripts with their 1 GiB heap. The jars are kept under `$XDG_CACHE_HOME/tidelog` (default `~/.cache/tidelog`).
 """
 
@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
+from tests.servers.broker_process import BrokerFailure, BrokerProcess, end_with_parent, free_port, port_answers
 from tests.waiting import wait_until
-
-from benchmarks.broker_process import BrokerFailure, BrokerProcess, end_with_parent, free_port, port_answers
 
 VERSION = "4.3.1"
 DEFINITIONS = Path(__file__).parent / "kafka"

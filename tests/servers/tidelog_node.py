@@ -13,9 +13,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.servers.broker_process import BrokerFailure, BrokerProcess, end_with_parent
 from tests.waiting import wait_until
-
-from benchmarks.broker_process import BrokerFailure, BrokerProcess, end_with_parent
 
 START_TIMEOUT_S = 30.0
 READY = re.compile(r"127\.0\.0\.1:(\d+)")

@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def lines_are_not_limited_by_earlier_tests() -> None:
     """The limiter of log lines belongs to the process: what one test logged would hold back lines of the next."""
-    logs._limited_lines = logs.LimitedLines()
+    logs.limited_lines = logs.LimitedLines()
 
 
 @pytest.fixture(scope="session")

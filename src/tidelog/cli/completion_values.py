@@ -94,7 +94,7 @@ def look_up(wanted: Wanted) -> list[Candidate]:
         before, _, prefix = wanted.prefix.rpartition(",")
         others = [pair for pair in _nodes(wanted) if pair[0] not in before.split(",")]
         return _fitting(others, prefix, f"{before},")
-    return _fitting(_LOOK_UP[name](wanted), prefix)
+    return _fitting(LOOK_UP[name](wanted), prefix)
 
 
 def _fitting(values: Iterable[str | tuple[str, str]], prefix: str, head: str = "") -> list[Candidate]:
@@ -227,7 +227,7 @@ def _resources(wanted: Wanted) -> list[str] | list[tuple[str, str]]:
             return []
 
 
-_LOOK_UP: dict[str, Callable[[Wanted], Iterable[str | tuple[str, str]]]] = {
+LOOK_UP: dict[str, Callable[[Wanted], Iterable[str | tuple[str, str]]]] = {
     "topics": _topics,
     "groups": _groups,
     "nodes": _nodes,

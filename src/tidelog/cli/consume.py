@@ -252,7 +252,7 @@ class Reader:
                 now = time.monotonic()
                 if messages:
                     heard_at = now
-                    self._write(messages, formatter)
+                    self.write(messages, formatter)
                 elif self._ends is not None and now - heard_at > STALL_SECONDS_MAX:
                     raise CommandError(
                         f"no answer for {STALL_SECONDS_MAX:.0f} s after {format_count(self.count)} records"
@@ -262,7 +262,7 @@ class Reader:
         if self._talks:
             note(f"{format_count(self.count)} records of {self._topic}")
 
-    def _write(self, messages: list[Message], formatter: Any) -> None:
+    def write(self, messages: list[Message], formatter: Any) -> None:
         shown = []
         for message in messages:
             partition = message.partition() or 0

@@ -143,7 +143,7 @@ class LocalCluster:
             plan = Plan(new_kafka_uuid(), founders, {}, is_formed=False)
         self._single = single
         self._plan = plan._replace(ports=self._addresses)
-        self._nodes = [_LocalNode(node_id, self._command) for node_id in node_ids]
+        self.nodes = [_LocalNode(node_id, self._command) for node_id in node_ids]
         self._signals = 0
 
     def _command(self, node_id: int) -> list[str]:
@@ -153,7 +153,7 @@ class LocalCluster:
 
     def _place(self, node_id: int) -> list[str]:
         """How a node comes to its cluster, by the data there is now."""
-        begun = [node.node_id for node in self._nodes if has_metadata(node_directory(self._data, node.node_id))]
+        begun = [node.node_id for node in self.nodes if has_metadata(node_directory(self._data, node.node_id))]
         founders, is_formed = self._plan.founders, self._plan.is_formed
         if node_id in begun:
             # Its metadata says who votes; this says where the others are now, perhaps at other ports.
@@ -178,12 +178,12 @@ class LocalCluster:
 
     @property
     def pids(self) -> dict[int, int]:
-        return {node.node_id: node.process.pid for node in self._nodes if node.process is not None}
+        return {node.node_id: node.process.pid for node in self.nodes if node.process is not None}
 
     @property
     def ended(self) -> list[int]:
         """The nodes whose process is not there any more."""
-        return [node.node_id for node in self._nodes if node.process is not None and node.process.poll() is not None]
+        return [node.node_id for node in self.nodes if node.process is not None and node.process.poll() is not None]
 
     def start(self) -> None:
         """Returns when every node is ready; CommandError, with all of them stopped, when one is not."""
@@ -201,7 +201,7 @@ class LocalCluster:
         except (OSError, DirectoryRefused) as error:
             raise CommandError(str(error)) from None
         try:
-            self._start(self._nodes)
+            self._start(self.nodes)
             wait_for_one_cluster(self._host, self._addresses, READY_SECONDS_MAX)
             self._plan = self._plan._replace(is_formed=True)
             write_plan(self._data, self._plan)
@@ -219,7 +219,7 @@ class LocalCluster:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._signals += 1
         if self._signals > 1:
-            for node in self._nodes:
+            for node in self.nodes:
                 if node.process is not None:
                     node.process.kill()
 
@@ -231,9 +231,9 @@ class LocalCluster:
         """Until a signal comes."""
         while not self._signals:
             time.sleep(POLL_SECONDS)
-            for node in list(self._nodes):
+            for node in list(self.nodes):
                 if node.is_removed:
-                    self._nodes.remove(node)
+                    self.nodes.remove(node)
                     kept = set_aside(self._data, node.node_id)
                     note(f"node {node.node_id} was removed from the cluster; its data is kept in {kept}")
                 else:
@@ -241,7 +241,7 @@ class LocalCluster:
 
     def send_signal(self, node_id: int, number: int) -> None:
         """To one node, for those who try what happens then."""
-        node = next(node for node in self._nodes if node.node_id == node_id)
+        node = next(node for node in self.nodes if node.node_id == node_id)
         assert node.process is not None, "the node was started"
         node.process.send_signal(number)
         if number == signal.SIGKILL:
@@ -249,7 +249,7 @@ class LocalCluster:
 
     def start_again(self, *node_ids: int) -> None:
         """Nodes that ended; returns when all of them are ready."""
-        self._start([node for node in self._nodes if node.node_id in node_ids])
+        self._start([node for node in self.nodes if node.node_id in node_ids])
 
     @staticmethod
     def _start(nodes: list[_LocalNode]) -> None:
@@ -261,7 +261,7 @@ class LocalCluster:
 
     def stop(self) -> int:
         """All of them at once; those that do not end in time are killed."""
-        living = [node.process for node in self._nodes if node.process is not None and node.process.poll() is None]
+        living = [node.process for node in self.nodes if node.process is not None and node.process.poll() is None]
         for process in living:
             process.send_signal(signal.SIGTERM)
             process.send_signal(signal.SIGCONT)
@@ -274,7 +274,7 @@ class LocalCluster:
                 process.kill()
                 process.wait()
                 failed = 1
-        for node in self._nodes:
+        for node in self.nodes:
             if node.process is not None and node.process.stdout is not None:
                 node.process.stdout.close()
         return failed

@@ -83,7 +83,7 @@ def build_parser(noun: str | None = None) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="noun", metavar="COMMAND", title="commands")
     for name, (module_name, help_line) in NOUNS.items():
         if name == noun:
-            _import(module_name).add_parser(subparsers)
+            import_noun(module_name).add_parser(subparsers)
             _add_examples(name, subparsers.choices[name])
         else:
             subparsers.add_parser(name, help=help_line, add_help=False)
@@ -195,7 +195,7 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - as long as the process lives
 
 
-def _import(module_name: str) -> ModuleType:
+def import_noun(module_name: str) -> ModuleType:
     import importlib
 
     return importlib.import_module(module_name)

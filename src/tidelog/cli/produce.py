@@ -112,13 +112,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     check_arguments(args)
     headers = parse_headers(args.header)
-    with _open_source(args) as records:
+    with open_source(args) as records:
         producer = connect_producer(args, producer_settings(args))
         partitions = _wait_for_partitions(producer, args)
         if args.partition is not None and args.partition not in partitions:
             raise CommandError(f"topic {args.topic} has no partition {args.partition}; it has {len(partitions)}")
         deliveries = Deliveries(args)
-        choose = _partition_chooser(args, partitions)
+        choose = partition_chooser(args, partitions)
         try:
             _send_all(producer, args, records, headers, choose, deliveries)
         finally:
@@ -203,7 +203,7 @@ class _Source:
             self._stream.close()
 
 
-def _open_source(args: argparse.Namespace) -> _Source:
+def open_source(args: argparse.Namespace) -> _Source:
     key = None if args.key is None else os.fsencode(args.key)
     if args.value is not None:
         value = None if args.null_value else os.fsencode(args.value)
@@ -257,7 +257,7 @@ def _wait_for_partitions(producer: Producer, args: argparse.Namespace) -> list[i
         time.sleep(0.05)
 
 
-def _partition_chooser(args: argparse.Namespace, partitions: list[int]) -> Callable[[], int]:
+def partition_chooser(args: argparse.Namespace, partitions: list[int]) -> Callable[[], int]:
     if args.partition is not None:
         return lambda: int(args.partition)
     if args.partitioner == "round-robin":

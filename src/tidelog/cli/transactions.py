@@ -78,14 +78,14 @@ def _brokers(connection: BrokerConnection) -> dict[int, tuple[str, int]]:
     return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
 
 
-def _at_coordinator(
+def at_coordinator(
     connection: BrokerConnection, transactional_id: str, ask: Callable[[BrokerConnection, str], R], seconds_max: float
 ) -> R:
     """What the coordinator of an id says; one that is busy, or takes over, is asked again."""
     deadline_s = time.monotonic() + seconds_max
     while True:
         try:
-            with _coordinator(connection, transactional_id) as coordinator:
+            with find_coordinator(connection, transactional_id) as coordinator:
                 return ask(coordinator, transactional_id)
         except _NotYetError as error:
             if time.monotonic() > deadline_s:
@@ -93,12 +93,12 @@ def _at_coordinator(
         time.sleep(BUSY_SECONDS)
 
 
-def _coordinator(connection: BrokerConnection, transactional_id: str) -> BrokerConnection:
+def find_coordinator(connection: BrokerConnection, transactional_id: str) -> BrokerConnection:
     from tidelog.protocol.generated.find_coordinator import FindCoordinatorRequest
 
     request = FindCoordinatorRequest(key_type=TRANSACTION_KEY, coordinator_keys=[transactional_id])
     [found] = connection.call(request, 4).coordinators
-    _check(found.error_code, f"cannot find the coordinator of {transactional_id}")
+    check_answer(found.error_code, f"cannot find the coordinator of {transactional_id}")
     return BrokerConnection(found.host, found.port)
 
 
@@ -106,7 +106,7 @@ class _NotYetError(CommandError):
     """The coordinator is being found, takes over, or is busy with the id."""
 
 
-def _check(code: int, subject: str) -> None:
+def check_answer(code: int, subject: str) -> None:
     if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise CommandError(f"{subject}: there is no such transactional id; `tidelog transactions list` names all")
     if code in NOT_YET:
@@ -154,7 +154,7 @@ def find_transactions(
                 answer = broker.call(request, version)
             if answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
                 raise UsageError(f"--pattern: {pattern!r} is no regular expression (INVALID_REGULAR_EXPRESSION)")
-            _check(answer.error_code, f"broker {node_id} cannot list transactions")
+            check_answer(answer.error_code, f"broker {node_id} cannot list transactions")
             if answer.unknown_state_filters:
                 raise UsageError(f"unknown state {answer.unknown_state_filters[0]}; states are {', '.join(STATES)}")
             listed += [
@@ -181,7 +181,7 @@ def _state_name(text: str) -> str:
 def run_describe(args: argparse.Namespace) -> int:
     with connect_broker(args) as first:
         described = [
-            _at_coordinator(first, transactional_id, _describe, COORDINATOR_SECONDS_MAX)
+            at_coordinator(first, transactional_id, _describe, COORDINATOR_SECONDS_MAX)
             for transactional_id in dict.fromkeys(args.ids)
         ]
     if args.json:
@@ -210,7 +210,7 @@ def _describe(coordinator: BrokerConnection, transactional_id: str) -> dict[str,
 
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     [found] = coordinator.call(request, 0).transaction_states
-    _check(found.error_code, transactional_id)
+    check_answer(found.error_code, transactional_id)
     is_open = found.transaction_state in ("Ongoing", "PrepareCommit", "PrepareAbort")
     start_ms = found.transaction_start_time_ms if is_open else None
     return {
@@ -237,10 +237,10 @@ def run_abort(args: argparse.Namespace) -> int:
     if hanging != (None, None, None):
         raise UsageError("either a transactional id, or --topic, --partition and --start-offset")
     with connect_broker(args) as first:
-        before = _at_coordinator(first, args.id, _describe, COORDINATOR_SECONDS_MAX)
+        before = at_coordinator(first, args.id, _describe, COORDINATOR_SECONDS_MAX)
         if not args.yes and not confirm(f"abort {args.id} ({before['state'].lower()}) and shut its producer out?"):
             raise CommandError("nothing aborted")
-        epoch = _at_coordinator(first, args.id, _fence, ABORT_SECONDS_MAX)
+        epoch = at_coordinator(first, args.id, _fence, ABORT_SECONDS_MAX)
     if args.json:
         print_json({"id": args.id, "was": before["state"], "producer_epoch": epoch})
     else:
@@ -260,7 +260,7 @@ def _fence(coordinator: BrokerConnection, transactional_id: str) -> int:
 
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=FENCE_TIMEOUT_MS)
     answer = coordinator.call(request, 4)
-    _check(answer.error_code, f"cannot abort {transactional_id}")
+    check_answer(answer.error_code, f"cannot abort {transactional_id}")
     return int(answer.producer_epoch)
 
 
@@ -297,7 +297,7 @@ def _find_producer(leader: BrokerConnection, args: argparse.Namespace) -> Any:
 
     request = DescribeProducersRequest(topics=[TopicRequest(name=args.topic, partition_indexes=[args.partition])])
     [answer] = leader.call(request, 0).topics[0].partitions
-    _check(answer.error_code, f"cannot describe the producers of {args.topic}-{args.partition}")
+    check_answer(answer.error_code, f"cannot describe the producers of {args.topic}-{args.partition}")
     for producer in answer.active_producers:
         if producer.current_txn_start_offset == args.start_offset:
             return producer
@@ -321,4 +321,4 @@ def _write_abort(leader: BrokerConnection, args: argparse.Namespace, producer: A
         topics=[WritableTxnMarkerTopic(name=args.topic, partition_indexes=[args.partition])],
     )
     answer = leader.call(WriteTxnMarkersRequest(markers=[marker]), 1)
-    _check(answer.markers[0].topics[0].partitions[0].error_code, f"cannot abort in {args.topic}-{args.partition}")
+    check_answer(answer.markers[0].topics[0].partitions[0].error_code, f"cannot abort in {args.topic}-{args.partition}")

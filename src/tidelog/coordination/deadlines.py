@@ -69,6 +69,11 @@ class DeadlineQueue(Generic[K]):
     def __len__(self) -> int:
         return self._due_count
 
+    @property
+    def entry_count(self) -> int:
+        """Entries in memory, with those that cancelled deadlines left behind."""
+        return max(len(self._heap), len(self._deadlines))
+
     def next_ms(self) -> int | None:
         """When to look again: never later than the earliest deadline, sometimes earlier."""
         return self._heap[0][0] if self._heap else None

@@ -81,6 +81,11 @@ class CoreHost(Generic[C]):
         """Whether all that was appended so far is committed."""
         return self._log.high_watermark >= self._end_offset
 
+    @property
+    def awaiting_commit_count(self) -> int:
+        """Requests that are answered once their records are committed."""
+        return len(self._awaiting_commit)
+
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def submit(self, decide: Callable[[Q, Moment], Decision[R]], request: Q) -> tuple[R, Awaitable[None] | None]:

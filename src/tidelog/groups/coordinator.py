@@ -117,7 +117,7 @@ class GroupCoordinator:
         """The partition of the offsets topic that holds the group; creates the topic for the first group ever."""
         return await self._shards.partition_of(group_id)
 
-    def _shard_of(self, group_id: str) -> Shard:
+    def shard_of(self, group_id: str) -> Shard:
         return self._shards.find(group_id)[1]
 
     # -- membership --------------------------------------------------------------------------------------------------
@@ -131,19 +131,19 @@ class GroupCoordinator:
             <= self.settings.max_session_timeout_ms
         ):
             raise BrokerError(ErrorCode.INVALID_SESSION_TIMEOUT)
-        shard = self._shard_of(request.group_id)
+        shard = self.shard_of(request.group_id)
         return shard.submit_or_park(shard.core.decide_join, request)
 
     def sync(self, request: Sync) -> tuple[Synced, None] | tuple[None, asyncio.Future[Synced]]:
         """The answer, or what has it when the leader has assigned."""
         _require_group_id(request.group_id)
-        shard = self._shard_of(request.group_id)
+        shard = self.shard_of(request.group_id)
         return shard.submit_or_park(shard.core.decide_sync, request)
 
     def heartbeat(self, request: Heartbeat) -> tuple[ErrorCode, Awaitable[None] | None]:
         """The answer, and what to wait for before giving it; None for nothing."""
         _require_group_id(request.group_id)
-        shard = self._shard_of(request.group_id)
+        shard = self.shard_of(request.group_id)
         if shard.state is HostState.LOADING:
             # Whether the member exists is not known yet; it would only make it rejoin for nothing.
             return ErrorCode.NONE, None
@@ -153,7 +153,7 @@ class GroupCoordinator:
     def consumer_heartbeat(self, request: ConsumerHeartbeat) -> tuple[HeartbeatReply, Awaitable[None] | None]:
         """The answer, and what to wait for before giving it; None for nothing."""
         self._require_consumer_groups()
-        shard = self._shard_of(request.group_id)
+        shard = self.shard_of(request.group_id)
         now = shard.begin()
         return shard.carry_out(shard.core.decide_consumer_heartbeat(request, now), now)
 
@@ -166,7 +166,7 @@ class GroupCoordinator:
 
     async def leave(self, request: Leave) -> Left:
         _require_group_id(request.group_id)
-        shard = self._shard_of(request.group_id)
+        shard = self.shard_of(request.group_id)
         return await shard.execute(shard.core.decide_leave, request)
 
     # -- offsets -----------------------------------------------------------------------------------------------------
@@ -176,14 +176,14 @@ class GroupCoordinator:
 
         The empty group id is a group like any other here: clients of old commit to it.
         """
-        shard = self._shard_of(request.group_id)
+        shard = self.shard_of(request.group_id)
         now = shard.begin()
         return shard.carry_out(shard.core.decide_commit(request, now), now)
 
     def commit_transactional(self, request: TransactionalCommit) -> tuple[Sequence[ErrorCode], Awaitable[None] | None]:
         """The same for offsets that count when the producer's transaction commits."""
         _require_group_id(request.commit.group_id)
-        shard = self._shard_of(request.commit.group_id)
+        shard = self.shard_of(request.commit.group_id)
         return shard.submit(shard.core.decide_transactional_commit, request)
 
     def end_transaction(self, partition: int, marker: Marker) -> Awaitable[None] | None:
@@ -191,12 +191,12 @@ class GroupCoordinator:
         return self._shards.at(partition).end_transaction(marker)
 
     def fetch_offsets(self, request: FetchOffsets) -> tuple[list[FetchedTopic], Awaitable[None] | None]:
-        shard = self._shard_of(request.group_id)
+        shard = self.shard_of(request.group_id)
         return shard.submit(shard.core.fetch_offsets, request)
 
     async def delete_offsets(self, request: DeleteOffsets) -> list[tuple[str, list[tuple[int, ErrorCode]]]]:
         _require_group_id(request.group_id)
-        shard = self._shard_of(request.group_id)
+        shard = self.shard_of(request.group_id)
         return await shard.execute(shard.core.decide_delete_offsets, request)
 
     # -- administration ----------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class GroupCoordinator:
         described: list[DescribedGroup] = []
         async for group_id in with_pauses(dict.fromkeys(group_ids)):
             try:
-                shard = self._shard_of(group_id)
+                shard = self.shard_of(group_id)
                 groups = await shard.execute(shard.core.describe_groups, (group_id,))
                 described += groups
             except BrokerError as error:
@@ -227,7 +227,7 @@ class GroupCoordinator:
             try:
                 self._require_consumer_groups()
                 _require_group_id(group_id)
-                shard = self._shard_of(group_id)
+                shard = self.shard_of(group_id)
                 groups = await shard.execute(shard.core.describe_consumer_groups, (group_id,))
                 described += groups
             except BrokerError as error:
@@ -238,7 +238,7 @@ class GroupCoordinator:
         results: list[tuple[str, ErrorCode]] = []
         async for group_id in with_pauses(dict.fromkeys(group_ids)):
             try:
-                shard = self._shard_of(group_id)
+                shard = self.shard_of(group_id)
                 # All in one step: whoever joins or commits in between would lose a part of its offsets.
                 while shard.perform(shard.core.decide_prepare_deletion, group_id):
                     pass

@@ -30,12 +30,12 @@ class HeldBack(NamedTuple):
 
 
 class LineLimiter:
-    __slots__ = ("_counted_keys", "_shared", "_windows")
+    __slots__ = ("_counted_keys", "shared", "windows")
 
     def __init__(self) -> None:
-        self._windows: dict[Key, list[float]] = {}
+        self.windows: dict[Key, list[float]] = {}
         """Key -> [when its window began, lines printed, lines counted]; the oldest window first."""
-        self._shared: dict[str, list[float]] = {}
+        self.shared: dict[str, list[float]] = {}
         """Event -> the same, for keys that found no room. Events are fixed words of ours, so this stays small."""
         self._counted_keys = 0
         """Windows with a count: while there are none, nothing has to be looked through."""
@@ -46,22 +46,22 @@ class LineLimiter:
 
     def admit(self, key: Key, now_s: float) -> tuple[bool, HeldBack | None]:
         """Whether to print the line, and what was counted of this key in a window that is over by now."""
-        window = self._windows.get(key)
-        if window is None and (len(self._windows) < KEYS_MAX or self._drop_ended(now_s)):
-            self._windows[key] = [now_s, 1, 0]
+        window = self.windows.get(key)
+        if window is None and (len(self.windows) < KEYS_MAX or self._drop_ended(now_s)):
+            self.windows[key] = [now_s, 1, 0]
             return True, None
         before: HeldBack | None = None
         if window is None:
-            window = self._shared.setdefault(key[0], [now_s, 0, 0])
+            window = self.shared.setdefault(key[0], [now_s, 0, 0])
         if now_s - window[0] >= WINDOW_S:
             if window[2]:
-                is_shared = window is self._shared.get(key[0])
+                is_shared = window is self.shared.get(key[0])
                 before = HeldBack(key[:1] if is_shared else key, int(window[2]), now_s - window[0], is_shared)
                 self._counted_keys -= 1
             window[:] = [now_s, 0, 0]
-            if key in self._windows:
+            if key in self.windows:
                 # Behind the others again: the oldest window comes first.
-                self._windows[key] = self._windows.pop(key)
+                self.windows[key] = self.windows.pop(key)
         if window[1] < LINES_PER_WINDOW:
             window[1] += 1
             return True, before
@@ -74,24 +74,24 @@ class LineLimiter:
         taken: list[HeldBack] = []
         if not self._counted_keys:
             return taken
-        for key, (began_s, _, count) in list(self._windows.items()):
+        for key, (began_s, _, count) in list(self.windows.items()):
             if now_s - began_s < WINDOW_S:
                 break
-            del self._windows[key]
+            del self.windows[key]
             if count:
                 taken.append(HeldBack(key, int(count), now_s - began_s, False))
-        for event, (began_s, _, count) in list(self._shared.items()):
+        for event, (began_s, _, count) in list(self.shared.items()):
             if count and now_s - began_s >= WINDOW_S:
-                del self._shared[event]
+                del self.shared[event]
                 taken.append(HeldBack((event,), int(count), now_s - began_s, True))
         self._counted_keys -= len(taken)
         return taken
 
     def _drop_ended(self, now_s: float) -> bool:
         """Makes room: the oldest window goes if it is over and nothing is left to say about it."""
-        key = next(iter(self._windows))
-        began_s, _, count = self._windows[key]
+        key = next(iter(self.windows))
+        began_s, _, count = self.windows[key]
         if now_s - began_s < WINDOW_S or count:
             return False
-        del self._windows[key]
+        del self.windows[key]
         return True

@@ -98,7 +98,7 @@ class StructuredLogger:
         if not self._is_enabled_for(level):
             return
         key = (event, self._logger.name, *(f"{name}={fields[name]}" for name in limit_by))
-        is_admitted, before = _limited_lines.admit(key)
+        is_admitted, before = limited_lines.admit(key)
         if before is not None:
             _report(before)
         if is_admitted:
@@ -123,12 +123,12 @@ class LimitedLines:
             return self._limiter.take_counts(time.monotonic())
 
 
-_limited_lines = LimitedLines()
+limited_lines = LimitedLines()
 
 
 def report_held_back() -> None:
     """Prints how many lines were counted instead of printed, where a minute is over: nodes call it once a second."""
-    for held_back in _limited_lines.take_counts():
+    for held_back in limited_lines.take_counts():
         _report(held_back)
 
 
@@ -190,7 +190,7 @@ def _replace_handler(logger: logging.Logger, target: IO[str], formatter: logging
 
 
 def _admit_line_of_library(record: logging.LogRecord) -> bool:
-    is_admitted, before = _limited_lines.admit(("lines of a library", record.name))
+    is_admitted, before = limited_lines.admit(("lines of a library", record.name))
     if before is not None:
         _report(before)
     return is_admitted

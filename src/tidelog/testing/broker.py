@@ -45,7 +45,7 @@ class AsyncBroker:
     def __init__(
         self, config: Mapping[str, Any] | None = None, *, data: str | Path | None = None, port: int = 0
     ) -> None:
-        self._overrides = {name: setting_text(value) for name, value in (config or {}).items()}
+        self.overrides = {name: setting_text(value) for name, value in (config or {}).items()}
         self._kept_data = None if data is None else Path(data)
         self._temporary: Path | None = None
         self._port = port
@@ -85,7 +85,7 @@ class AsyncBroker:
     @property
     def loop_kind(self) -> str:
         """The setting `tidelog.loop`, for whoever makes the loop."""
-        return self._overrides.get("tidelog.loop", "auto")
+        return self.overrides.get("tidelog.loop", "auto")
 
     async def start(self) -> Self:
         """Returns when clients can connect. Raises NodeStartError or ConfigError with one line."""
@@ -136,7 +136,7 @@ class AsyncBroker:
                 **DEFAULTS,
                 "listeners": f"PLAINTEXT://{HOST}:{self._port}",
                 "log.dirs": str(self.data),
-                **self._overrides,
+                **self.overrides,
             }
         )
 

@@ -100,7 +100,7 @@ def test_a_joined_cluster_that_was_killed_whole_comes_back_in_any_order(joined: 
 
     # The founder comes first, and is no majority alone: it waits, and founds no other cluster.
     witness.kill_all()
-    founder = joined._nodes[0]
+    founder = joined.nodes[0]
     founder.start()
     with pytest.raises(CommandError, match="not ready in time"):
         founder.read_ready_line(time.monotonic() + ALONE_SECONDS)

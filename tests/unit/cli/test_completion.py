@@ -133,7 +133,7 @@ def test_no_table_names_what_is_not_there() -> None:
     assert there >= completion_values.FREE_PLACES
     looked_up = {*completion_values.BY_PLACE.values(), *completion_values.BY_METAVAR.values()}
     for kind in looked_up - {completion_values.FILES, completion_values.DIRECTORIES}:
-        assert kind in completion_values._LOOK_UP or kind.rstrip("=").endswith("settings")
+        assert kind in completion_values.LOOK_UP or kind.rstrip("=").endswith("settings")
 
 
 # -- lines and shells --------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_bash_replaces_what_follows_a_break() -> None:
 
 
 def test_words_with_blanks_are_escaped_for_bash_unless_they_are_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(completion_values._LOOK_UP, "groups", lambda _: ["my group", "bad\ngroup"])
+    monkeypatch.setitem(completion_values.LOOK_UP, "groups", lambda _: ["my group", "bad\ngroup"])
     assert lines("bash", "tidelog groups members my", BREAKS) == ["values", "my\\ group"]
     assert lines("bash", "tidelog groups members 'my g", BREAKS) == ["values", "my group"]
     assert lines("zsh", "--", "groups", "members", "") == ["values", "my group"]
@@ -181,7 +181,7 @@ def test_words_with_blanks_are_escaped_for_bash_unless_they_are_quoted(monkeypat
 def test_zsh_and_fish_show_descriptions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines("zsh", "--", "topics", "li") == ["values", "list:name all topics"]
     assert lines("fish", "--", "topics", "li") == ["values", "list\tname all topics"]
-    monkeypatch.setitem(completion_values._LOOK_UP, "groups", lambda _: ["a:b"])
+    monkeypatch.setitem(completion_values.LOOK_UP, "groups", lambda _: ["a:b"])
     assert lines("zsh", "--", "groups", "members", "") == ["values", "a\\:b"]
 
 
@@ -191,7 +191,7 @@ def test_a_value_that_cannot_be_asked_is_silent(
     def fail(_: Wanted) -> list[str]:
         raise OSError("connection refused")
 
-    monkeypatch.setitem(completion_values._LOOK_UP, "topics", fail)
+    monkeypatch.setitem(completion_values.LOOK_UP, "topics", fail)
     assert lines("bash", "tidelog consume ", BREAKS) == ["values"]
     assert capfd.readouterr() == ("", "")
 

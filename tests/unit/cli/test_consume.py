@@ -83,9 +83,9 @@ def end_of(partition: int) -> Message:
 
 def test_reading_ends_where_the_log_ended_at_the_start(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     reading = reader({0: 2, 1: 1})
-    reading._write([record(0, 0), record(1, 0)], make_formatter("raw"))
+    reading.write([record(0, 0), record(1, 0)], make_formatter("raw"))
     assert not reading.is_done
-    reading._write([record(0, 1), record(0, 2), record(1, 1)], make_formatter("raw"))
+    reading.write([record(0, 1), record(0, 2), record(1, 1)], make_formatter("raw"))
     assert reading.is_done
     assert reading.count == 3
     assert capfdbinary.readouterr().out == b"0\n0\n1\n"
@@ -93,10 +93,10 @@ def test_reading_ends_where_the_log_ended_at_the_start(capfdbinary: pytest.Captu
 
 def test_a_gap_before_the_end_is_passed_by(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     reading = reader({0: 5})
-    reading._write([record(0, 1), end_of(0)], make_formatter("raw"))
+    reading.write([record(0, 1), end_of(0)], make_formatter("raw"))
     assert reading.is_done
     past = reader({0: 5})
-    past._write([record(0, 1), record(0, 9)], make_formatter("raw"))
+    past.write([record(0, 1), record(0, 9)], make_formatter("raw"))
     assert (past.is_done, past.count) == (True, 1)
 
 
@@ -110,7 +110,7 @@ def test_nothing_to_read_is_done_at_once() -> None:
 
 def test_following_never_ends_by_itself(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     reading = reader(None)
-    reading._write([record(0, 0), end_of(0)], make_formatter("raw"))
+    reading.write([record(0, 0), end_of(0)], make_formatter("raw"))
     assert not reading.is_done
     assert reader(None, limit=0).is_done
 
@@ -118,4 +118,4 @@ def test_following_never_ends_by_itself(capfdbinary: pytest.CaptureFixture[bytes
 def test_an_error_of_the_broker_ends_the_command() -> None:
     bad = Message(topic="t", partition=3, error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(CommandError, match=r"t-3: .*TOPIC_AUTHORIZATION_FAILED"):
-        reader({3: 1})._write([bad], make_formatter("raw"))
+        reader({3: 1}).write([bad], make_formatter("raw"))

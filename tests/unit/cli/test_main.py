@@ -29,7 +29,7 @@ def run_with(monkeypatch: pytest.MonkeyPatch, failure: BaseException | int) -> i
         subparsers.add_parser("topics").set_defaults(run=run)
 
     monkeypatch.delenv("TIDELOG_DEBUG", raising=False)
-    monkeypatch.setattr(entry, "_import", lambda name: types.SimpleNamespace(add_parser=add_parser))
+    monkeypatch.setattr(entry, "import_noun", lambda name: types.SimpleNamespace(add_parser=add_parser))
     return entry.main(["topics"])
 
 
@@ -68,7 +68,7 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return types.SimpleNamespace(add_parser=lambda subparsers: subparsers.add_parser("log").set_defaults(run=fail))
 
-    monkeypatch.setattr(entry, "_import", set_debug)
+    monkeypatch.setattr(entry, "import_noun", set_debug)
     with pytest.raises(ValueError, match="odd"):
         entry.main(["log"])
 
@@ -77,7 +77,8 @@ def test_an_interrupt_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
     script = (
         "import sys, types, tidelog.cli.main as m\n"
         "def run(args): raise KeyboardInterrupt\n"
-        "m._import = lambda n: types.SimpleNamespace(add_parser=lambda s: s.add_parser('log').set_defaults(run=run))\n"
+        "log = types.SimpleNamespace(add_parser=lambda s: s.add_parser('log').set_defaults(run=run))\n"
+        "m.import_noun = lambda name: log\n"
         "sys.exit(m.main(['log']))\n"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 130
@@ -90,7 +91,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         "def run(args):\n"
         "    for n in range(200_000): print(n)\n"
         "    return 0\n"
-        "m._import = lambda n: types.SimpleNamespace(add_parser=lambda s: s.add_parser('log').set_defaults(run=run))\n"
+        "log = types.SimpleNamespace(add_parser=lambda s: s.add_parser('log').set_defaults(run=run))\n"
+        "m.import_noun = lambda name: log\n"
         "sys.exit(m.main(['log']))\n"
     )
     read, write = os.pipe()

@@ -30,18 +30,18 @@ def parse(*arguments: str) -> argparse.Namespace:
 )
 def test_key_and_value_wherever_they_stand(arguments: list[str]) -> None:
     args = parse(*arguments)
-    with produce._open_source(args) as records:
+    with produce.open_source(args) as records:
         assert (args.topic, list(records)) == ("t", [NewRecord(b"k", b"v")])
 
 
 def test_an_empty_value_is_empty_and_not_missing() -> None:
-    with produce._open_source(parse("t", "--value", "")) as records:
+    with produce.open_source(parse("t", "--value", "")) as records:
         assert list(records) == [NewRecord(None, b"")]
 
 
 def test_a_tombstone() -> None:
     for flag in ("--null-value", "--tombstone"):
-        with produce._open_source(parse("t", "--key", "k", flag)) as records:
+        with produce.open_source(parse("t", "--key", "k", flag)) as records:
             assert list(records) == [NewRecord(b"k", None)]
 
 
@@ -109,10 +109,10 @@ def test_partitioners_by_the_names_of_librdkafka(name: str, setting: str | None)
 
 
 def test_round_robin_goes_round() -> None:
-    choose = produce._partition_chooser(parse("t", "--partitioner", "round-robin"), [0, 1, 2])
+    choose = produce.partition_chooser(parse("t", "--partitioner", "round-robin"), [0, 1, 2])
     assert [choose() for _ in range(7)] == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_a_given_partition_beats_the_partitioner() -> None:
-    choose = produce._partition_chooser(parse("t", "-p", "2", "--partitioner", "round-robin"), [0, 1, 2])
+    choose = produce.partition_chooser(parse("t", "-p", "2", "--partitioner", "round-robin"), [0, 1, 2])
     assert [choose(), choose()] == [2, 2]

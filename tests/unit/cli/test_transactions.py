@@ -26,23 +26,23 @@ def test_a_coordinator_that_moved_or_is_busy_is_looked_for_and_asked_again(
     code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transactions, "BUSY_SECONDS", 0)
-    monkeypatch.setattr(transactions, "_coordinator", coordinators(["the old one", "the new one"]))
+    monkeypatch.setattr(transactions, "find_coordinator", coordinators(["the old one", "the new one"]))
 
     def ask(coordinator: BrokerConnection, _transactional_id: str) -> str:
         told = str(coordinator)
         if told == "the old one":
-            transactions._check(code, "cannot abort id")
+            transactions.check_answer(code, "cannot abort id")
         return told
 
-    assert transactions._at_coordinator(CONNECTION, "id", ask, 10) == "the new one"
+    assert transactions.at_coordinator(CONNECTION, "id", ask, 10) == "the new one"
 
 
 def test_one_that_stays_busy_is_given_up_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "BUSY_SECONDS", 0)
-    monkeypatch.setattr(transactions, "_coordinator", coordinators(["busy"]))
+    monkeypatch.setattr(transactions, "find_coordinator", coordinators(["busy"]))
 
     def ask(_coordinator: BrokerConnection, _transactional_id: str) -> None:
-        transactions._check(ErrorCode.CONCURRENT_TRANSACTIONS, "cannot abort id")
+        transactions.check_answer(ErrorCode.CONCURRENT_TRANSACTIONS, "cannot abort id")
 
     with pytest.raises(CommandError, match="cannot abort id: CONCURRENT_TRANSACTIONS"):
-        transactions._at_coordinator(CONNECTION, "id", ask, 0.01)
+        transactions.at_coordinator(CONNECTION, "id", ask, 0.01)

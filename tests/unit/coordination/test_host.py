@@ -215,7 +215,7 @@ async def test_who_was_answered_in_time_is_not_remembered_until_the_commit() -> 
         asked = [asyncio.ensure_future(host.execute(host.core.decide_set, ("a", number))) for number in range(10)]
         await asyncio.wait(asked)
         assert all(isinstance(each.exception(), BrokerError) for each in asked)
-        assert not host._awaiting_commit
+        assert host.awaiting_commit_count == 0
         question = asyncio.ensure_future(host.execute(host.core.get, "a"))
         await asyncio.sleep(0)
         log.commit()

@@ -218,7 +218,7 @@ async def test_join_group(caller: Caller, version: int) -> None:
     assert (reply.generation_id, reply.leader, reply.protocol_name) == (1, reply.member_id, "range")
     assert [(m.member_id, bytes(m.metadata)) for m in reply.members] == [(reply.member_id, b"meta")]
     assert reply.protocol_type == ("consumer" if version >= 7 else None)
-    stored = caller.groups._shard_of("g").core.groups["g"].members[reply.member_id]
+    stored = caller.groups.shard_of("g").core.groups["g"].members[reply.member_id]
     assert stored.rebalance_timeout_ms == (60_000 if version >= 1 else 10_000)
     assert (stored.client_id, stored.client_host) == ("client", "/10.0.0.1")
     refused = await caller.call(join_request(version, group=""), version)

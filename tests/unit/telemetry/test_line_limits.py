@@ -34,8 +34,8 @@ def test_memory_and_lines_are_bounded_however_many_peers_there_are() -> None:
     limiter = LineLimiter()
     printed = sum(limiter.admit(("closed", str(peer)), peer / 1000)[0] for peer in range(50_000))
     assert printed == KEYS_MAX + LINES_PER_WINDOW
-    assert len(limiter._windows) == KEYS_MAX
-    assert len(limiter._shared) == 1
+    assert len(limiter.windows) == KEYS_MAX
+    assert len(limiter.shared) == 1
     [held_back] = limiter.take_counts(50.0 + WINDOW_S)
     assert (held_back.key, held_back.is_shared) == (("closed",), True)
     assert held_back.lines == 50_000 - printed
@@ -47,8 +47,8 @@ def test_windows_that_are_over_make_room() -> None:
     for peer in range(KEYS_MAX):
         limiter.admit(("closed", str(peer)), 0.0)
     assert all(limiter.admit(("closed", f"new {peer}"), WINDOW_S)[0] for peer in range(KEYS_MAX))
-    assert len(limiter._windows) == KEYS_MAX
-    assert not limiter._shared
+    assert len(limiter.windows) == KEYS_MAX
+    assert not limiter.shared
 
 
 def test_peers_that_take_turns_stay_within_the_bound_for_hours() -> None:

@@ -120,7 +120,7 @@ def test_colour_marks_the_level() -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time as the limiter of this process sees it, and that limiter without what others have left in it."""
     now = [100.0]
-    monkeypatch.setattr("tidelog.telemetry.logs._limited_lines", LimitedLines())
+    monkeypatch.setattr("tidelog.telemetry.logs.limited_lines", LimitedLines())
     monkeypatch.setattr("tidelog.telemetry.logs.time.monotonic", lambda: now[0])
     return now
 

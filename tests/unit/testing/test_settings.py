@@ -8,7 +8,7 @@ from tidelog.testing.broker import AsyncBroker, Broker
     [(3, "3"), (True, "true"), (False, "false"), ("x", "x"), (["a", "b"], "a,b"), (("a",), "a"), (0.5, "0.5")],
 )
 def test_settings_may_be_python_values(given: object, text: str) -> None:
-    assert AsyncBroker({"name": given})._overrides == {"name": text}
+    assert AsyncBroker({"name": given}).overrides == {"name": text}
 
 
 def test_nothing_is_known_before_the_start() -> None:

@@ -251,7 +251,7 @@ class SimulatedBroker:
         """What is below the end of the log now is on the disk when it is done, unless it is cut before."""
         if not flush.files:
             return lambda: None
-        directory = os.path.dirname(os.readlink(f"/proc/self/fd/{flush.files[0].fd}"))
+        directory = os.path.dirname(flush.files[0].path)
         sync = _Sync(int(directory.rpartition("-")[2]), flush.end_offset)
         self._syncing.append(sync)
 

@@ -168,8 +168,9 @@ def _dump_batches(path: str, base_offset: int, args: argparse.Namespace) -> int:
     from tidelog.cli.internal_records import decoder_of
     from tidelog.records.batch import verify_crc
     from tidelog.storage.scan import SegmentScan
+    from tidelog.storage.segment_file import READ, SegmentFile
 
-    scan = SegmentScan(path, base_offset)
+    scan = SegmentScan(SegmentFile(path, READ), base_offset)
     decode = decoder_of(path)
     code = 0
     for position, header in scan:

@@ -12,7 +12,9 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
+
+from tidelog.net.file_region import FileRegion
 
 REGION_BYTES_MIN: Final = 32 * 1024
 """Below this, one copy is cheaper than one more system call."""
@@ -21,14 +23,6 @@ _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 """Lets the bytes in front of a region travel in its first packet."""
 _TCP_CORK: Final = getattr(socket, "TCP_CORK", 0)
 """Lets the bytes behind a region travel in its last packet: the peer is woken once, when the response is whole."""
-
-
-class FileRegion(Protocol):
-    size: int
-    position: int
-
-    @property
-    def fd(self) -> int: ...
 
 
 Piece = bytes | bytearray | memoryview | FileRegion
@@ -92,7 +86,7 @@ class DirectSender:
             sent = self._socket.send(memoryview(piece)[skipped:], flags) if size else 0
         else:
             size = piece.size
-            sent = os.sendfile(self._socket.fileno(), piece.fd, piece.position + skipped, size - skipped)
+            sent = piece.send_to(self._socket.fileno(), skipped)
             if sent == 0:
                 raise OSError(f"the log ends {size - skipped} bytes before the region that was promised")
         if skipped + sent == size:

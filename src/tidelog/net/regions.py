@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import cast
 
-from tidelog.net.direct import REGION_BYTES_MIN, FileRegion, Piece
+from tidelog.net.direct import REGION_BYTES_MIN, Piece
+from tidelog.net.file_region import FileRegion
 from tidelog.net.reply import Part, Region
 
 
@@ -35,9 +36,8 @@ def join_between_regions(parts: Iterable[Part]) -> deque[Piece]:
 
 
 def is_large_region(part: Part) -> bool:
-    return (
-        not isinstance(part, (bytes, bytearray, memoryview)) and part.size >= REGION_BYTES_MIN and hasattr(part, "fd")
-    )
+    """Whether it pays to send it with `sendfile`."""
+    return isinstance(part, FileRegion) and part.size >= REGION_BYTES_MIN
 
 
 class Rest:

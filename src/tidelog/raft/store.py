@@ -38,10 +38,11 @@ from tidelog.raft.snapshot_file import (
 from tidelog.records.batch import BatchHeader, CorruptBatch, decode_header, iterate_headers
 from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.errors import StorageFailure
-from tidelog.storage.files import read_whole, remove_if_present, sync_directory, write_fully
+from tidelog.storage.files import read_whole, remove_if_present, sync_directory
 from tidelog.storage.flushing import PendingFlush
 from tidelog.storage.log import Log
 from tidelog.storage.reserved_room import ReservedRoom
+from tidelog.storage.segment_file import READ, WRITE_NEW, WRITE_OR_CREATE, SegmentFile
 from tidelog.telemetry.logs import get_logger
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
@@ -280,7 +281,7 @@ class QuorumStore:
         log = self.log
         log.truncate_to(offset)
         try:
-            os.fsync(log.active_segment.open_file().fd)
+            log.active_segment.open_file().sync()
             sync_directory(self.directory)
         except OSError as error:
             raise StorageFailure(f"the metadata log cannot be truncated: {error}") from error
@@ -328,15 +329,12 @@ class QuorumStore:
         path = self._snapshot_path(snapshot)
         temporary = path + ".tmp"
         try:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            try:
+            with SegmentFile(temporary, WRITE_NEW) as file:
                 position = 0
                 for batch in encode_snapshot(values, members, snapshot, self._now_ms()):
-                    write_fully(fd, batch, position)
+                    file.write(batch, position)
                     position += len(batch)
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+                file.sync()
             os.replace(temporary, path)
         except OSError:
             remove_if_present(temporary)
@@ -361,24 +359,18 @@ class QuorumStore:
     def read_snapshot_part(self, snapshot: SnapshotId, position: int) -> tuple[bytes, bool] | None:
         """A part and whether it is the last; None when that snapshot (or that place in it) is not there."""
         try:
-            fd = os.open(self._snapshot_path(snapshot), os.O_RDONLY | os.O_CLOEXEC)
+            file = SegmentFile(self._snapshot_path(snapshot), READ)
         except FileNotFoundError:
             return None
-        try:
-            size = os.fstat(fd).st_size
-            data = os.pread(fd, RAFT_SNAPSHOT_PART_BYTES, position)
-            return (data, position + len(data) >= size) if data else None
-        finally:
-            os.close(fd)
+        with file:
+            data = file.read(RAFT_SNAPSHOT_PART_BYTES, position)
+            return (data, position + len(data) >= file.size_bytes()) if data else None
 
     def store_snapshot_part(self, snapshot: SnapshotId, position: int, data: bytes) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if position == 0 else 0)
+        flags = WRITE_NEW if position == 0 else WRITE_OR_CREATE
         try:
-            fd = os.open(self._snapshot_path(snapshot) + PART_SUFFIX, flags, 0o644)
-            try:
-                write_fully(fd, data, position)
-            finally:
-                os.close(fd)
+            with SegmentFile(self._snapshot_path(snapshot) + PART_SUFFIX, flags) as file:
+                file.write(data, position)
         except OSError as error:
             raise StorageFailure(f"a snapshot cannot be written: {error}") from error
 
@@ -393,11 +385,8 @@ class QuorumStore:
         """Puts what has come, and was read, in the place of the log, for good."""
         part = self._snapshot_path(snapshot) + PART_SUFFIX
         try:
-            fd = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            with SegmentFile(part, READ) as file:
+                file.sync()
             os.replace(part, self._snapshot_path(snapshot))
             sync_directory(self.directory)
             self.log.truncate_fully_and_start_at(snapshot.end_offset)

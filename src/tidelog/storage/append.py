@@ -7,7 +7,6 @@ Order: check, write, then record in indexes, epochs and producer state, none of 
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -34,17 +33,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.codec.buffers import Buffer
-    from tidelog.storage.files import OpenFile
     from tidelog.storage.log import Log
     from tidelog.storage.producer_state import AppendedBatch
     from tidelog.storage.segment import Segment
+    from tidelog.storage.segment_file import SegmentFile
 
 NO_TIME: Final = -1
 EPOCH_MAX: Final = 0x7FFFFFFF
 _PREFIX: Final = Struct(">qii")
 _pack_prefix: Final = _PREFIX.pack
 _PREFIX_SIZE: Final = _PREFIX.size
-_pwritev = os.pwritev
 
 
 class AppendResult(QuickValue):
@@ -106,11 +104,9 @@ def append_as_leader(log: Log, records: Buffer, header: BatchHeader, leader_epoc
     # Base offset and leader epoch are outside the checksum: the rest of the batch goes to the file as it came.
     parts = (_pack_prefix(base_offset, length, leader_epoch), view_of(records, _PREFIX_SIZE, size))
     try:
-        written = _pwritev(file.fd, parts, position)
+        file.write_parts(parts, size, position)
     except OSError as error:
         raise undo_write(segment, error) from error
-    if written != size:
-        finish_write(segment, parts, written, size)
     segment.index_batch(base_offset, last_offset, position, size, max_timestamp)
     log.log_end_offset = last_offset + 1
     if position == 0:
@@ -196,13 +192,11 @@ def _append_run(log: Log, view: memoryview, batches: Sequence[tuple[int, BatchHe
         end += header.size_in_bytes
         stop += 1
     origin = segment.size - begin
-    parts = (view[begin:end],)
+    file = open_file(segment)
     try:
-        written = _pwritev(open_file(segment).fd, parts, segment.size)
+        file.write(view[begin:end], segment.size)
     except OSError as error:
         raise undo_write(segment, error) from error
-    if written != end - begin:
-        finish_write(segment, parts, written, end - begin)
     for position, header in batches[start:stop]:
         if origin + position == 0:
             log.note_first_batch(segment, header.max_timestamp, now_ms)
@@ -246,7 +240,7 @@ def make_room(log: Log, size: int, max_timestamp: int, base_offset: int, last_of
     return segment
 
 
-def open_file(segment: Segment) -> OpenFile:
+def open_file(segment: Segment) -> SegmentFile:
     try:
         return segment.open_file()
     except OSError as error:
@@ -259,16 +253,5 @@ def undo_write(segment: Segment, error: OSError) -> StorageFailure:
     file = segment.file
     if file is not None:
         with suppress(OSError):
-            os.ftruncate(file.fd, segment.size)
+            file.truncate(segment.size)
     return StorageFailure(f"{segment.path} cannot be written: {error}")
-
-
-def finish_write(segment: Segment, parts: Sequence[Buffer], written: int, size: int) -> None:
-    """The kernel took only a part (a nearly full disk, a signal): write the rest or undo all."""
-    content = memoryview(b"".join(parts))
-    try:
-        file = segment.open_file()
-        while written < size:
-            written += os.pwrite(file.fd, content[written:], segment.size + written)
-    except OSError as error:
-        raise undo_write(segment, error) from error

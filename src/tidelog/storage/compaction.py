@@ -182,6 +182,6 @@ def _first_timestamp(segment: Segment) -> int:
     if segment.size == 0:
         return -1
     try:
-        return decode_header(os.pread(segment.open_file().fd, HEADER_SIZE, 0)).max_timestamp
+        return decode_header(segment.open_file().read(HEADER_SIZE, 0)).max_timestamp
     except CorruptBatch as error:
         raise CorruptLog(f"{segment.path} is damaged at position 0: {error.message}") from None

@@ -27,8 +27,9 @@ from tidelog.records.builder import assemble_batch, shift_timestamps
 from tidelog.records.record import iterate_spans, load_payload
 from tidelog.storage.compaction_transactions import TransactionFollower
 from tidelog.storage.errors import CorruptLog
-from tidelog.storage.files import CLEANED_SUFFIX, OpenFile, read_fully, write_fully
+from tidelog.storage.files import CLEANED_SUFFIX
 from tidelog.storage.segment import Segment
+from tidelog.storage.segment_file import READ, SegmentFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,13 +117,13 @@ def _read_batches(source: SourceSegment) -> Iterator[tuple[BatchHeader, memoryvi
 
     Read, not mapped: the owner may truncate the file meanwhile, and a mapping touched beyond the end kills the process.
     """
-    file = OpenFile(source.path, os.O_RDONLY)
+    file = SegmentFile(source.path, READ)
     position = 0
     next_offset = source.base_offset
     want = _READ_BYTES
     while position < source.size:
         size = min(want, source.size - position)
-        chunk = memoryview(read_fully(file.fd, size, position))
+        chunk = memoryview(file.read(size, position))
         if len(chunk) < size:
             raise _damaged(source, position, f"the file ends after {len(chunk)} of {size} bytes")
         want = _READ_BYTES
@@ -224,7 +225,7 @@ class _Pass:
                 pending_bytes += len(kept)
                 self._index(segment, kept)
                 if pending_bytes >= _WRITE_BYTES:
-                    write_fully(file.fd, b"".join(pending), segment.size - pending_bytes)
+                    file.write(b"".join(pending), segment.size - pending_bytes)
                     pending, pending_bytes = [], 0
         if last is not None and not last[1]:
             # Where the group ended must stay readable from the file: a swap finished after a crash relies on it.
@@ -232,9 +233,9 @@ class _Pass:
             pending.append(_empty_batch(last[0], anonymous=True))
             pending_bytes += len(pending[-1])
             self._index(segment, pending[-1])
-        write_fully(file.fd, b"".join(pending), segment.size - pending_bytes)
+        file.write(b"".join(pending), segment.size - pending_bytes)
         segment.close_indexes()
-        os.fsync(file.fd)
+        file.sync()
         os.utime(segment.path, ns=(group[-1].modified_ns, group[-1].modified_ns))
 
     def _index(self, segment: Segment, batch: bytes | memoryview) -> None:

@@ -22,6 +22,7 @@ from tidelog.storage.files import (
     remove_if_present,
 )
 from tidelog.storage.scan import SegmentScan
+from tidelog.storage.segment_file import READ, SegmentFile
 
 logger = logging.getLogger("tidelog.storage")
 
@@ -106,7 +107,7 @@ def tidy_directory(path: str, listing: DirectoryListing) -> DirectoryListing:
 
 def _covered_by_swap(path: str, offset: int, log_name: str, listing: DirectoryListing) -> list[str]:
     """Files of the segments whose offsets the swapped-in one holds; the one of its own name is overwritten instead."""
-    scan = SegmentScan(os.path.join(path, log_name), offset)
+    scan = SegmentScan(SegmentFile(os.path.join(path, log_name), READ), offset)
     for _ in scan:
         pass
     bases = {base for base in listing.logs if offset < base < scan.next_offset}

@@ -1,8 +1,8 @@
-"""Names of the files of a partition, open files, and writing small files whole.
+"""Names of the files of a partition, how many may be open, and writing small files whole.
 
 Every name is Kafka's: the base offset in twenty digits, then what the file is. File descriptors are few and partitions
-are many, so a segment opens its file when it is first used and may lose it again (`RESIDENT_FILES`); whoever
-holds an `OpenFile` keeps it readable, even after the segment was deleted.
+are many, so a segment opens its file when it is first used and may lose it again (`RESIDENT_FILES`). A holder of the
+`SegmentFile` can go on reading it, even after the segment was deleted.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ import os
 import resource
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tidelog.codec.buffers import Buffer
+from tidelog.storage.segment_file import READ, WRITE_NEW, SegmentFile
 
 LOG_SUFFIX: Final = ".log"
 OFFSET_INDEX_SUFFIX: Final = ".index"
@@ -46,22 +43,6 @@ def offset_of_name(name: str) -> int | None:
     """The offset a file is named by, or None when the name is not one of a segment or snapshot."""
     stem = name[:20]
     return int(stem) if len(stem) == 20 and stem.isascii() and stem.isdigit() and name[20:21] == "." else None
-
-
-class OpenFile:
-    """A file descriptor that closes itself when its last holder lets go."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, path: str, flags: int = os.O_RDWR) -> None:
-        self.fd = -1
-        self.fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
-
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        # Bound above, because at the end of the process the module's names go before the files do.
-        if self.fd >= 0:
-            close(self.fd)
-            self.fd = -1
 
 
 class Resident(Protocol):
@@ -126,13 +107,10 @@ def write_whole(path: str, content: bytes, *, sync: bool = False) -> None:
     """
     temporary = path + ".tmp"
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            write_fully(fd, content, 0)
+        with SegmentFile(temporary, WRITE_NEW) as file:
+            file.write(content, 0)
             if sync:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+                file.sync()
         os.replace(temporary, path)
     except OSError:
         remove_if_present(temporary)
@@ -141,41 +119,14 @@ def write_whole(path: str, content: bytes, *, sync: bool = False) -> None:
         sync_directory(os.path.dirname(path))
 
 
-def write_fully(fd: int, content: Buffer, position: int) -> None:
-    """All of the content at the position; a disk that takes only a part raises OSError by the next attempt."""
-    view = memoryview(content)
-    while view:
-        written = os.pwrite(fd, view, position)
-        position += written
-        view = view[written:]
-
-
 def read_whole(path: str) -> bytes | None:
     """The content, or None when there is no such file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = SegmentFile(path, READ)
     except FileNotFoundError:
         return None
-    try:
-        chunks = []
-        while chunk := os.read(fd, 1 << 20):
-            chunks.append(chunk)
-        return b"".join(chunks)
-    finally:
-        os.close(fd)
-
-
-def read_fully(fd: int, size: int, position: int) -> bytes:
-    """`size` bytes, fewer only at the end of the file."""
-    content = os.pread(fd, size, position)
-    if len(content) == size or not content:
-        return content
-    parts = [content]
-    got = len(content)
-    while got < size and (content := os.pread(fd, size - got, position + got)):
-        parts.append(content)
-        got += len(content)
-    return b"".join(parts)
+    with file:
+        return file.read(file.size_bytes(), 0)
 
 
 def remove_if_present(path: str) -> None:
@@ -187,6 +138,6 @@ def sync_directory(path: str) -> None:
     """After this, files created, renamed or removed in the directory stay so across a crash of the machine."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(fd)
+        os.fsync(fd)  # noqa: TID251 - a directory has no bytes of ours
     finally:
         os.close(fd)

@@ -13,8 +13,8 @@ from tidelog.storage.files import sync_directory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.storage.files import OpenFile
     from tidelog.storage.log import Log
+    from tidelog.storage.segment_file import SegmentFile
 
 SYNCS_AT_A_TIME: Final = 32
 LOGS_AT_A_TIME: Final = 256
@@ -26,7 +26,7 @@ class PendingFlush:
 
     __slots__ = ("directories", "end_offset", "files")
 
-    def __init__(self, files: list[OpenFile], directories: list[str], end_offset: int) -> None:
+    def __init__(self, files: list[SegmentFile], directories: list[str], end_offset: int) -> None:
         self.files = files
         self.directories = directories
         """To be synced too, because something was created or removed in them."""
@@ -38,7 +38,7 @@ class PendingFlush:
         attempt would claim success. The owner must take the partition offline and recover it."""
         try:
             for file in self.files:
-                os.fdatasync(file.fd)
+                file.sync_data()
             for directory in self.directories:
                 sync_directory(directory)
         except OSError as error:

@@ -34,6 +34,7 @@ from tidelog.storage.leader_epochs import decode_checkpoint
 from tidelog.storage.offset_index import ENTRY as OFFSET_ENTRY
 from tidelog.storage.producer_snapshot import decode_snapshot
 from tidelog.storage.scan import SegmentScan
+from tidelog.storage.segment_file import READ, SegmentFile
 from tidelog.storage.time_index import ENTRY as TIME_ENTRY
 from tidelog.storage.txn_index import TxnIndex
 
@@ -129,7 +130,7 @@ def verify_log(
 
 def _read_segment(path: str, base_offset: int, open_records: bool, problems: list[Problem]) -> _SegmentMap:
     segment = _SegmentMap(base_offset)
-    scan = SegmentScan(path, base_offset, verify_from=0)
+    scan = SegmentScan(SegmentFile(path, READ), base_offset, verify_from=0)
     for position, header in scan:
         segment.add(position, header)
         if open_records:
@@ -228,7 +229,7 @@ def _check_txn_index(directory: str, segment: _SegmentMap, log_path: str, proble
         return
     if not entries:
         return
-    scan = SegmentScan(log_path, segment.base_offset)
+    scan = SegmentScan(SegmentFile(log_path, READ), segment.base_offset)
     aborts = {
         header.last_offset: header.producer_id
         for position, header in scan

@@ -20,7 +20,6 @@ from tidelog.storage.flushing import PendingFlush
 from tidelog.storage.partition_metadata import write_partition_metadata
 from tidelog.storage.producer_snapshot import snapshot_path, write_snapshot
 from tidelog.storage.recovery import LogHint, load_leader_epochs, load_log
-from tidelog.storage.reserve import release_rest
 from tidelog.storage.segment import NEVER, Segment
 
 if TYPE_CHECKING:
@@ -353,7 +352,7 @@ class Log:
             self.take_snapshot(base)
             old.become_closed()
             if self.config.preallocate:
-                release_rest(old.open_file().fd, old.size)
+                old.open_file().truncate(old.size)
         except OSError as error:
             # An empty segment left behind would look like the end of the log once the old one has grown.
             new.delete()
@@ -470,7 +469,7 @@ class Log:
         active = self.active_segment
         active.cut_failed_write()
         if self.config.preallocate:
-            release_rest(active.open_file().fd, active.size)
+            active.open_file().truncate(active.size)
         active.largest_timestamp()
         active.load_offset_index()
         active.close_indexes()

@@ -7,7 +7,6 @@ closed, flushed or has many entries unsaved. Lookups see all of it.
 
 from __future__ import annotations
 
-import os
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
@@ -15,7 +14,8 @@ from struct import Struct
 from typing import Final
 
 from tidelog.storage.errors import CorruptIndex
-from tidelog.storage.files import RESIDENT_INDEXES, read_whole, remove_if_present, write_fully
+from tidelog.storage.files import RESIDENT_INDEXES, read_whole, remove_if_present
+from tidelog.storage.segment_file import READ, READ_WRITE, WRITE_OR_CREATE, SegmentFile
 
 ENTRY: Final = Struct(">II")
 ENTRY_SIZE: Final = ENTRY.size
@@ -127,7 +127,7 @@ class OffsetIndex:
         del self._positions[keep:]
         if self._saved > keep:
             self._saved = keep
-            os.truncate(self.path, keep * ENTRY_SIZE)
+            cut_entries(self.path, keep * ENTRY_SIZE)
 
     def reset(self) -> None:
         """Begin again with no entries; the file follows with the next save."""
@@ -157,23 +157,23 @@ class OffsetIndex:
 
 def save_entries(path: str, content: bytes, position: int) -> None:
     """Write behind the first `position` bytes; if the disk refuses, the file is cut back to whole entries."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        write_fully(fd, content, position)
-    except OSError:
-        os.ftruncate(fd, position)
-        raise
-    finally:
-        os.close(fd)
+    with SegmentFile(path, WRITE_OR_CREATE) as file:
+        try:
+            file.write(content, position)
+        except OSError:
+            file.truncate(position)
+            raise
+
+
+def cut_entries(path: str, size: int) -> None:
+    with SegmentFile(path, READ_WRITE) as file:
+        file.truncate(size)
 
 
 def read_last_entry(path: str, entry_size: int) -> bytes:
     """The last entry of an index file without reading the rest; empty when there is none."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(fd).st_size
+    with SegmentFile(path, READ) as file:
+        size = file.size_bytes()
         if size % entry_size:
             raise CorruptIndex(f"its size {size} is not a multiple of {entry_size}")
-        return os.pread(fd, entry_size, size - entry_size) if size else b""
-    finally:
-        os.close(fd)
+        return file.read(entry_size, size - entry_size) if size else b""

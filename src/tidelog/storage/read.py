@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.records.batch import LOG_OVERHEAD, BatchHeader
 from tidelog.records.record import iterate_records
 from tidelog.storage.errors import CorruptIndex, CorruptLog, offset_out_of_range
-from tidelog.storage.files import read_fully
 from tidelog.storage.region import EMPTY_REGION, LogRegion
 from tidelog.storage.scan import SegmentScan
 
@@ -116,7 +115,7 @@ def _search_segment(segment: Segment, timestamp: int, start_offset: int) -> Time
     place = segment.locate(offset)
     if place is None:
         return None
-    scan = SegmentScan(segment.path, segment.base_offset, start=place[0])
+    scan = SegmentScan(segment.open_file(), segment.base_offset, start=place[0])
     for position, header in scan:
         if position >= segment.size:
             break
@@ -138,7 +137,7 @@ def max_timestamp_offset(log: Log) -> TimestampOffset | None:
     place = best.locate(best.max_timestamp_offset)
     if place is None:
         return None
-    scan = SegmentScan(best.path, best.base_offset, start=place[0])
+    scan = SegmentScan(best.open_file(), best.base_offset, start=place[0])
     for position, header in scan:
         if header.max_timestamp == best.max_timestamp:
             for record in iterate_records(_load_batch(best, position, header)):
@@ -148,4 +147,4 @@ def max_timestamp_offset(log: Log) -> TimestampOffset | None:
 
 
 def _load_batch(segment: Segment, position: int, header: BatchHeader) -> bytes:
-    return read_fully(segment.open_file().fd, header.batch_length + LOG_OVERHEAD, position)
+    return segment.open_file().read(header.batch_length + LOG_OVERHEAD, position)

@@ -7,7 +7,6 @@ Until the last `.swap` exists a restart drops the new ones; from then on it fini
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from tidelog.storage.errors import StorageFailure
@@ -30,7 +29,7 @@ def replace_segments(log: Log, new: Sequence[Segment], old: Sequence[Segment]) -
     try:
         for segment in new:
             segment.close_indexes()
-            os.fdatasync(segment.open_file().fd)
+            segment.open_file().sync_data()
         for segment in reversed(new):
             segment.move_to(SWAP_SUFFIX)
         # From here on a restart goes forward.

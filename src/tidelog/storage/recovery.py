@@ -122,7 +122,7 @@ def load_leader_epochs(directory: str, segments: list[Segment]) -> LeaderEpochs:
         logger.warning("rebuilding %s: %s", path, problem)
     epochs = LeaderEpochs(path, [])
     for segment in segments:
-        for _, header in SegmentScan(segment.path, segment.base_offset):
+        for _, header in SegmentScan(segment.open_file(), segment.base_offset):
             assign_epoch(epochs, header)
     return epochs
 
@@ -195,7 +195,7 @@ def replay_segment(segment: Segment, state: ProducerState, start: int, end: int)
         if place is None:
             return
         position = place[0]
-    scan = SegmentScan(segment.path, segment.base_offset, start=position)
+    scan = SegmentScan(segment.open_file(), segment.base_offset, start=position)
     for at, header in scan:
         if header.base_offset >= end:
             return
@@ -259,7 +259,7 @@ def _recover_segment(
     segment: Segment, state: ProducerState, epochs: LeaderEpochs, recovery_point: int
 ) -> tuple[int, str | None]:
     """Index and replay the good batches; where they end, and what is wrong behind them. The log file is not touched."""
-    scan = SegmentScan(segment.path, segment.base_offset, verify_from=recovery_point)
+    scan = SegmentScan(segment.open_file(), segment.base_offset, verify_from=recovery_point)
     segment.begin_rebuild()
     segment.txn_index.reset()
     segment.size = 0
@@ -278,8 +278,9 @@ def _recover_segment(
 
 def _cut(segment: Segment, end: int, recovery_point: int, problem: str) -> None:
     """Shorten the file of the last segment to its good batches."""
-    lost = os.path.getsize(segment.path) - segment.size
-    os.truncate(segment.path, segment.size)
+    file = segment.open_file()
+    lost = file.size_bytes() - segment.size
+    file.truncate(segment.size)
     level = logging.ERROR if end < recovery_point else logging.WARNING
     flushed = f", although the log was flushed up to {recovery_point}" if end < recovery_point else ""
     logger.log(level, "cut %d bytes, the log now ends at offset %d%s: %s", lost, end, flushed, problem)

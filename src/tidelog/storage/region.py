@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.storage.files import OpenFile, read_fully
+from tidelog.net.file_region import FileRegion
+from tidelog.storage.segment_file import SegmentFile
 
 
-class LogRegion:
+class LogRegion(FileRegion):
     """`size` bytes of `file` from `position`: batches as they will be sent, the last one possibly cut short."""
 
-    __slots__ = ("file", "is_cut", "position", "segment_base_offset", "size")
+    __slots__ = ("file", "is_cut", "position", "segment_base_offset")
 
     def __init__(
-        self, file: OpenFile | None, position: int, size: int, segment_base_offset: int, is_cut: bool = False
+        self, file: SegmentFile | None, position: int, size: int, segment_base_offset: int, is_cut: bool = False
     ) -> None:
         self.file = file
         self.position = position
@@ -38,12 +39,13 @@ class LogRegion:
         """
         if self.file is None:
             return b""
-        return read_fully(self.file.fd, self.size - start if length is None else length, self.position + start)
+        return self.file.read(self.size - start if length is None else length, self.position + start)
 
-    @property
-    def fd(self) -> int:
-        """For sendfile; -1 when the region is empty."""
-        return -1 if self.file is None else self.file.fd
+    def send_to(self, socket_fd: int, start: int) -> int:
+        """From the page cache to the socket, without a copy into this process."""
+        if self.file is None:
+            return 0
+        return self.file.send_to(socket_fd, self.position + start, self.size - start)
 
 
 EMPTY_REGION: Final = LogRegion(None, 0, 0, 0)

@@ -17,7 +17,7 @@ _UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 logger = logging.getLogger("tidelog.storage")
 
 
-def reserve(fd: int, size_bytes: int) -> None:
+def reserve_blocks(fd: int, size_bytes: int) -> None:
     """Reserve the first bytes of a file; OSError when the disk has no room for them."""
     import ctypes  # Only who preallocates pays for it.
 
@@ -32,8 +32,3 @@ def reserve(fd: int, size_bytes: int) -> None:
     if code not in _UNSUPPORTED:
         raise OSError(code, os.strerror(code))
     logger.warning("preallocate has no effect: %s", os.strerror(code))
-
-
-def release_rest(fd: int, size_bytes: int) -> None:
-    """Give back what is reserved behind the end of a file of this size."""
-    os.ftruncate(fd, size_bytes)

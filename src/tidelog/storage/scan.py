@@ -6,14 +6,14 @@ mapped, so only the headers (and what is asked for) are touched. The file must n
 
 from __future__ import annotations
 
-import mmap
-import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch, decode_header, verify_crc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tidelog.storage.segment_file import SegmentFile
 
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 """How far an offset may be above its segment's base: indexes keep four bytes, and Kafka reads them as signed."""
@@ -24,14 +24,14 @@ class SegmentScan:
     of the file, and `valid_bytes` and `next_offset` say how far the good ones go.
     """
 
-    def __init__(self, path: str, base_offset: int, *, start: int = 0, verify_from: int | None = None) -> None:
+    def __init__(self, file: SegmentFile, base_offset: int, *, start: int = 0, verify_from: int | None = None) -> None:
         """`verify_from`: batches that reach this offset or beyond must also have the right checksum."""
         self.base_offset = base_offset
         self.valid_bytes = start
         self.next_offset = base_offset
         self.problem: str | None = None
         self._verify_from = verify_from
-        self._view = map_file(path)
+        self._view = file.map()
 
     @property
     def file_size(self) -> int:
@@ -80,14 +80,3 @@ class SegmentScan:
         ):
             return "the checksum of a batch is wrong"
         return None
-
-
-def map_file(path: str) -> memoryview:
-    """The whole file as it is now, without reading it."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(fd).st_size
-        # An empty file cannot be mapped.
-        return memoryview(mmap.mmap(fd, size, prot=mmap.PROT_READ)) if size else memoryview(b"")
-    finally:
-        os.close(fd)

@@ -24,15 +24,13 @@ from tidelog.storage.files import (
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
-    OpenFile,
     file_stem,
     remove_if_present,
-    write_fully,
 )
 from tidelog.storage.offset_index import ENTRY as INDEX_ENTRY
 from tidelog.storage.offset_index import UNSAVED_ENTRIES_MAX, OffsetIndex, read_last_entry
-from tidelog.storage.reserve import reserve
 from tidelog.storage.scan import SegmentScan
+from tidelog.storage.segment_file import READ_WRITE_NEW, SegmentFile
 from tidelog.storage.time_index import TimeIndex
 from tidelog.storage.txn_index import TxnIndex
 
@@ -95,7 +93,7 @@ class Segment:
         self.suffix = suffix
         self.size = size
         self.created_ms = created_ms
-        self.file: OpenFile | None = None
+        self.file: SegmentFile | None = None
         self.recently_used = False
         self.bytes_since_index_entry = 0
         self.index_interval_bytes = 4096
@@ -128,10 +126,10 @@ class Segment:
     def create_files(self, reserved_bytes: int = 0) -> None:
         for kind in SEGMENT_SUFFIXES[1:]:
             remove_if_present(self._path(kind))
-        self.file = OpenFile(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        self.file = SegmentFile(self.path, READ_WRITE_NEW)
         RESIDENT_FILES.admit(self)
         if reserved_bytes:
-            reserve(self.file.fd, reserved_bytes)
+            self.file.reserve(reserved_bytes)
 
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}, {self.size} bytes)"
@@ -146,11 +144,11 @@ class Segment:
 
     # -- the file ------------------------------------------------------------------------------------------------
 
-    def open_file(self) -> OpenFile:
+    def open_file(self) -> SegmentFile:
         self.recently_used = True
         file = self.file
         if file is None:
-            file = self.file = OpenFile(self.path)
+            file = self.file = SegmentFile(self.path)
             RESIDENT_FILES.admit(self)
         return file
 
@@ -222,13 +220,13 @@ class Segment:
     def append(self, batch: Buffer, header: BatchHeader) -> None:
         """Write a batch as it is behind the last one; for segments that are built aside (compaction), OSError when the
         disk refuses."""
-        write_fully(self.open_file().fd, batch, self.size)
+        self.open_file().write(batch, self.size)
         self.index_header(self.size, header)
 
     def cut_failed_write(self) -> None:
         """Make the file as long as the segment says it is, if a failed write could not be undone at the time."""
-        if self.file is not None and os.fstat(self.file.fd).st_size != self.size:
-            os.ftruncate(self.file.fd, self.size)
+        if self.file is not None and self.file.size_bytes() != self.size:
+            self.file.truncate(self.size)
 
     def prepare_append(self) -> None:
         """Load what appends need; once per open, or after the segment became active again."""
@@ -288,7 +286,7 @@ class Segment:
         """Make offset and time index again from the batches."""
         closed = not self.offset_index.pinned
         self.begin_rebuild()
-        scan = SegmentScan(self.path, self.base_offset)
+        scan = SegmentScan(self.open_file(), self.base_offset)
         size = self.size
         self.size = 0
         for position, header in scan:
@@ -341,7 +339,7 @@ class Segment:
         if self.size == 0:
             return -1
         try:
-            return decode_header(os.pread(self.open_file().fd, HEADER_SIZE, 0)).max_timestamp
+            return decode_header(self.open_file().read(HEADER_SIZE, 0)).max_timestamp
         except CorruptBatch as error:
             raise CorruptLog(f"{self.path} is damaged at position 0: {error.message}") from None
 
@@ -362,14 +360,14 @@ class Segment:
     def _walk(self, offset: int, *, suspicious: bool) -> tuple[int, int, int] | None:
         """From the nearest index entry, batch by batch. An index that does not fit the batches raises CorruptIndex."""
         entry_offset, start = self.offset_index.lookup(offset)
-        fd = self.open_file().fd
+        file = self.open_file()
         size = self.size
         # With an intact index a walk ends within one interval and two batches.
         suspicious_at = start + 2 * self.index_interval_bytes + _WALK_BYTES_SUSPICIOUS if suspicious else size
         position = start
         hops = 0
         while position < size:
-            window = os.pread(fd, min(_WINDOW_BYTES, size - position), position)
+            window = file.read(min(_WINDOW_BYTES, size - position), position)
             at = 0
             usable = len(window) - _HOP.size
             while at <= usable:
@@ -412,7 +410,7 @@ class Segment:
             start = INDEX_ENTRY.unpack(entry)[1] if entry else 0
         except (CorruptIndex, FileNotFoundError):
             start = 0
-        return SegmentScan(self.path, self.base_offset, start=start if start < self.size else 0)
+        return SegmentScan(self.open_file(), self.base_offset, start=start if start < self.size else 0)
 
     # -- cutting -------------------------------------------------------------------------------------------------
 
@@ -429,7 +427,7 @@ class Segment:
         self.load_offset_index().truncate_to(base_offset)
         self.load_time_index().truncate_to(base_offset)
         self.txn_index.truncate_to(base_offset)
-        os.ftruncate(self.open_file().fd, position)
+        self.open_file().truncate(position)
         self.size = position
         self._last_batch = None
         self.bytes_max = 0
@@ -442,7 +440,7 @@ class Segment:
     def _refresh_largest_timestamp(self) -> None:
         """Batches behind the last index entry may hold a larger timestamp than any entry."""
         start = self.offset_index.last_entry()[1]
-        scan = SegmentScan(self.path, self.base_offset, start=start)
+        scan = SegmentScan(self.open_file(), self.base_offset, start=start)
         for position, header in scan:
             if position >= self.size:
                 break

@@ -7,7 +7,6 @@ closed segment holds its largest timestamp. Kept in memory and rebuilt like the 
 
 from __future__ import annotations
 
-import os
 from array import array
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
@@ -16,7 +15,7 @@ from typing import Final
 
 from tidelog.storage.errors import CorruptIndex
 from tidelog.storage.files import RESIDENT_INDEXES, read_whole, remove_if_present
-from tidelog.storage.offset_index import read_last_entry, save_entries
+from tidelog.storage.offset_index import cut_entries, read_last_entry, save_entries
 
 ENTRY: Final = Struct(">qI")
 ENTRY_SIZE: Final = ENTRY.size
@@ -131,7 +130,7 @@ class TimeIndex:
         self.last_timestamp = timestamps[-1] if timestamps else -1
         if self._saved > keep:
             self._saved = keep
-            os.truncate(self.path, keep * ENTRY_SIZE)
+            cut_entries(self.path, keep * ENTRY_SIZE)
 
     def reset(self) -> None:
         """Begin again with no entries; the file follows with the next save."""

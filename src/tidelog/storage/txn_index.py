@@ -7,13 +7,12 @@ what they fetch. Aborts are rare: an entry is written at once, and the file exis
 
 from __future__ import annotations
 
-import os
 from struct import Struct
 from typing import Final, NamedTuple
 
 from tidelog.storage.errors import CorruptIndex
 from tidelog.storage.files import read_whole, remove_if_present
-from tidelog.storage.offset_index import save_entries
+from tidelog.storage.offset_index import cut_entries, save_entries
 
 ENTRY: Final = Struct(">hqqqq")
 ENTRY_SIZE: Final = ENTRY.size
@@ -89,7 +88,7 @@ class TxnIndex:
         self._entries = kept
         if self._saved > len(kept):
             self._saved = len(kept)
-            os.truncate(self.path, len(kept) * ENTRY_SIZE)
+            cut_entries(self.path, len(kept) * ENTRY_SIZE)
 
     def reset(self) -> None:
         self._entries = []

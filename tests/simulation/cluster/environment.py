@@ -26,7 +26,6 @@ import tidelog.partitions.partition
 import tidelog.partitions.replication.replication
 import tidelog.raft.quorum
 import tidelog.runtime.clock
-import tidelog.storage.append
 import tidelog.storage.flushing
 import tidelog.telemetry.line_limits
 from tidelog.raft.core.settings import MachineSettings
@@ -123,10 +122,8 @@ def _replacements(world: World, sockets: Sockets, append_bytes_max: int) -> Iter
     disk = DiskCalls()
     for name in ("fsync", "fdatasync"):
         yield os, name, disk.sync
-    for name in ("pwrite", "posix_fallocate", "unlink", "statvfs"):
+    for name in ("pwrite", "pwritev", "posix_fallocate", "unlink", "statvfs"):
         yield os, name, getattr(disk, name)
-    # Taken from `os` when the module was loaded.
-    yield tidelog.storage.append, "_pwritev", disk.pwritev
     yield tidelog.node.node, "ThreadPoolExecutor", lambda *_, **__: DiskThreads(world)
     yield tidelog.storage.flushing, "ThreadPoolExecutor", SameThread
 

@@ -10,8 +10,8 @@ from tests.unit.net.serving import echo, frame, read_frame, run_scenario, servin
 
 from tidelog.net.connection import WRITE_CHUNK_BYTES, Connection
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply, Reply
-from tidelog.storage.files import OpenFile
 from tidelog.storage.region import LogRegion
+from tidelog.storage.segment_file import READ, SegmentFile
 
 pytestmark = pytest.mark.usefixtures("loop_kind")
 
@@ -30,7 +30,7 @@ class CountedRegion:
 
 
 def region_of(path: Path, position: int, size: int) -> LogRegion:
-    return LogRegion(OpenFile(str(path), os.O_RDONLY), position, size, 0)
+    return LogRegion(SegmentFile(str(path), READ), position, size, 0)
 
 
 def test_pipelined_requests_are_answered_in_order() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -271,7 +270,7 @@ class GatedSync:
         sync = PendingFlush.sync
 
         def gated(flush: PendingFlush) -> None:
-            paths = [os.readlink(f"/proc/self/fd/{file.fd}") for file in flush.files]
+            paths = [file.path for file in flush.files]
             if any(path.startswith(str(log_directory)) for path in paths):
                 self.opened.wait(60)
                 if self.failure is not None:

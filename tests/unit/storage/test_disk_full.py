@@ -16,7 +16,6 @@ import pytest
 from tests.unit.storage.log_building import append, append_many, batch_of, crash, data, names_in, offsets_of, open_log
 
 from tidelog.model.errors import ErrorCode
-from tidelog.storage import append as append_module
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.log import Log
 
@@ -156,7 +155,7 @@ def test_a_write_that_is_taken_in_parts_is_finished(
     def write_a_part(fd: int, parts: tuple[bytes, ...], position: int) -> int:
         return os.pwrite(fd, b"".join(parts)[:taken], position)
 
-    monkeypatch.setattr(append_module, "_pwritev", write_a_part)
+    monkeypatch.setattr(os, "pwritev", write_a_part)
     append(log, batch_of(10))
     append(log, batch_of(10))
     monkeypatch.undo()
@@ -178,7 +177,7 @@ def test_a_failed_write_that_cannot_be_undone_is_overwritten(tmp_path: Path, mon
         raise OSError(errno.EIO, "broken")
 
     with monkeypatch.context() as patch:
-        patch.setattr(append_module, "_pwritev", fail_after_a_part)
+        patch.setattr(os, "pwritev", fail_after_a_part)
         patch.setattr(os, "ftruncate", refuse)
         with pytest.raises(StorageFailure):
             append(log, batch_of(10))

@@ -168,7 +168,7 @@ def test_a_region_is_loaded_in_parts(tmp_path: Path) -> None:
     assert region.load(5) == content[5:]
     assert region.load(5, 7) == content[5:12]
     assert EMPTY_REGION.load() == b""
-    assert EMPTY_REGION.fd == -1
+    assert EMPTY_REGION.send_to(-1, 0) == 0
 
 
 def test_a_region_outlives_its_segment(tmp_path: Path) -> None:

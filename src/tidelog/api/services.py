@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
     from tidelog.controller.channel import ControllerChannel
-    from tidelog.controller.membership import ClusterMembership
+    from tidelog.controller.cluster_membership import ClusterMembership
     from tidelog.controller.producer_ids import ProducerIds
     from tidelog.controller.service import ControllerService
     from tidelog.groups.coordinator import GroupCoordinator

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from tidelog.controller.runner import Controller
+from tidelog.controller.quorum_controller import QuorumController
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.client.errors import PeerUnreachable, RpcError
 from tidelog.net.client.pipelined import RpcClient
@@ -28,11 +28,11 @@ ANSWER_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.05
 
 AnswerHere = Callable[["Message", int], Awaitable["Message"]]
-"""What this node answers to a request in a version, as if it had come over the network."""
+"""Answers a request in a version on this node, as if it had come over the network."""
 
 
 class ControllerChannel:
-    def __init__(self, controller: Controller, pool: RpcPool, answer_here: AnswerHere) -> None:
+    def __init__(self, controller: QuorumController, pool: RpcPool, answer_here: AnswerHere) -> None:
         self._controller = controller
         self._node_id = controller.config.node_id
         self.pool = pool
@@ -47,9 +47,9 @@ class ControllerChannel:
         timeout_s: float = ANSWER_SECONDS_MAX,
         purpose: str = CONTROL,
     ) -> M:
-        """The active controller's response; waits for one to be elected, and asks again when it was not the one.
+        """The response of the active controller. Waits for an election, and retries when the node asked was not active.
 
-        A request may then be carried out twice: send only what may be. Raises BrokerError when time is up.
+        A retry may carry the request out twice, so send only requests that allow this. Raises BrokerError on time-out.
         """
         assert request.API_KEY is not None, "only requests can be sent"
         version = schema_versions(request.API_KEY)[1]
@@ -71,7 +71,7 @@ class ControllerChannel:
         timeout_s: float = ANSWER_SECONDS_MAX,
         purpose: str = CONTROL,
     ) -> T:
-        """`here` when this node is the controller, else `there`, until someone takes the request."""
+        """Calls `here` when this node is the active controller, else `there`; retries until the request is taken."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         failure = "no controller is known"
@@ -97,7 +97,7 @@ class ControllerChannel:
         raise BrokerError(ErrorCode.NOT_CONTROLLER, f"The controller cannot be reached: {failure}")
 
     async def _while_it_leads(self, leader_id: int, call: Awaitable[T], timeout_s: float) -> T:
-        """A controller that fell silent, its machine cut off say, is not waited for once another one leads."""
+        """Stops waiting for a controller that does not answer, such as one cut off, as soon as another one leads."""
         answering = asyncio.ensure_future(call)
         deposed = asyncio.ensure_future(self._controller.wait_for_other_leader(timeout_s, than=leader_id))
         try:

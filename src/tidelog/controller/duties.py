@@ -25,7 +25,7 @@ from tidelog.controller.core.elections import decide_balance_leaders
 from tidelog.controller.core.reassignments import decide_complete_reassignments
 from tidelog.controller.core.sessions import BrokerSessions
 from tidelog.controller.core.voters import next_voter
-from tidelog.controller.runner import Controller
+from tidelog.controller.quorum_controller import QuorumController
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError
 from tidelog.raft.core.members import Member
@@ -35,23 +35,23 @@ from tidelog.telemetry.logs import get_logger
 logger = get_logger("tidelog.controller")
 
 LOST_CONNECTION_GRACE_MS = 250
-"""Beside one heartbeat interval: how long a node whose connection broke has to be heard again."""
+"""Added to one heartbeat interval: how long a node whose connection broke has to send a heartbeat."""
 
 GONE_GRACE_MS = 100
-"""How long a node has to be heard where nobody listens any more: its process ended, or something is very wrong."""
+"""How long a node has to send a heartbeat when nothing listens at its address: most likely its process ended."""
 
 FORMER_CONTROLLER_GRACE_MS = 400
-"""How long the controller before this one has to be heard: it was silent for an election already."""
+"""How long the previous controller has to send a heartbeat: it was silent for an election already."""
 
 WATCH_INTERVAL_S = 1.0
-"""How often the controller looks around when nothing calls it."""
+"""How often the controller checks its duties when nothing wakes it."""
 
 RETRY_S = 0.1
 
 VOTER_SECONDS_MAX = 10.0
 
 IsGone = Callable[[int], Awaitable[bool]]
-"""Whether nobody listens any more where the node was; False as long as that is not sure."""
+"""Whether nothing listens at the node's address any more; False while that is uncertain."""
 
 
 async def _never_gone(node_id: int) -> bool:
@@ -60,7 +60,7 @@ async def _never_gone(node_id: int) -> bool:
 
 class BrokerDuties:
     def __init__(
-        self, controller: Controller, *, monotonic_s: Callable[[], float], is_gone: IsGone = _never_gone
+        self, controller: QuorumController, *, monotonic_s: Callable[[], float], is_gone: IsGone = _never_gone
     ) -> None:
         config = controller.config
         self._controller = controller
@@ -71,7 +71,7 @@ class BrokerDuties:
         """Nodes that are being probed."""
         self.sessions = BrokerSessions(config.broker_session_timeout_ms)
         self.statistics: dict[int, dict[str, Any]] = {}
-        """Of every node that was heard from lately, as it told them with its heartbeats."""
+        """The last statistics of every registered node."""
         self._tasks = BackgroundTasks()
         self._promoting: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -91,9 +91,9 @@ class BrokerDuties:
         own_id = self._config.node_id
         watched = [broker.node_id for broker in image.live_brokers() if broker.node_id != own_id]
         self.sessions.begin(watched, now_ms)
-        # The controller before this one fell silent: it need not be waited for as long as the others.
+        # The previous controller was silent for an election already: its session is shorter than the others'.
         self.sessions.suspect(leader_before, now_ms, FORMER_CONTROLLER_GRACE_MS)
-        # Whoever died while nobody was controller has nobody to tell of it.
+        # No controller saw the connections break of nodes that died during the election: check all of them.
         for node_id in watched:
             self._look_for(node_id)
         self._is_unsettled = True
@@ -106,10 +106,10 @@ class BrokerDuties:
         self._looking.clear()
         self.sessions.begin((), 0)
 
-    # -- what brokers say ----------------------------------------------------------------------------------------------
+    # -- registration and heartbeats ----------------------------------------------------------------------------------
 
     async def register(self, registration: Registration, *, fenced: bool = True, is_own: bool = False) -> int:
-        """The broker epoch. `is_own`: this very node; without that, someone with its id is another."""
+        """The broker epoch. `is_own`: this node registers itself; without that, another node uses this node's id."""
         node_id = registration.node_id
         now_ms = self._now_ms()
         is_alive = not is_own and (node_id == self._config.node_id or self.sessions.is_alive(node_id, now_ms))
@@ -150,14 +150,14 @@ class BrokerDuties:
         return reply
 
     def connection_lost(self, node_id: int) -> None:
-        """The connection of the node's heartbeats broke, as it does at once when a process dies."""
+        """The connection of the node's heartbeats broke, which happens at once when a process dies."""
         if self._controller.is_active:
             self.sessions.suspect(node_id, self._now_ms(), self._grace_ms)
             self._look_for(node_id)
             self._wake.set()
 
     def _look_for(self, node_id: int) -> None:
-        """A node whose process ended is given up sooner than one that is only silent."""
+        """A node whose process ended is fenced sooner than one that is only silent."""
         if node_id not in self._looking:
             self._looking.add(node_id)
             self._tasks.start(self._look(node_id), "probe of a lost node")
@@ -177,7 +177,7 @@ class BrokerDuties:
         return self._config.broker_heartbeat_interval_ms + LOST_CONNECTION_GRACE_MS
 
     def report(self, node_id: int, epoch: int, statistics: dict[str, Any]) -> dict[int, dict[str, Any]]:
-        """Keeps what a node tells of itself; the answer is what all nodes told."""
+        """Stores the statistics of a node and returns those of all nodes."""
         require_broker(self._controller.newest_image, node_id, epoch)
         self.statistics[node_id] = statistics
         known = self._controller.newest_image.brokers
@@ -200,17 +200,17 @@ class BrokerDuties:
                 await self._maybe_balance()
                 self._maybe_add_voter()
             except BrokerError as error:
-                # The leadership is lost or the quorum slow: whoever leads next finds the work by itself.
+                # The leadership is lost or the quorum is slow. The next controller finds this work by itself.
                 logger.info("controller's work is put off", reason=error.message)
                 await self._put_off()
             except Exception:
-                # A fault in one duty must not end the others: a cluster nobody watches keeps its dead leaders.
+                # A fault in one duty must not end the others: without them, partitions keep leaders that are gone.
                 logger.exception("controller's work failed")
                 await self._put_off()
             await self._sleep()
 
     async def _put_off(self) -> None:
-        """What was not finished is looked for again, after a moment."""
+        """Retries unfinished work after a pause."""
         self._is_unsettled = True
         await asyncio.sleep(RETRY_S)
 
@@ -236,14 +236,14 @@ class BrokerDuties:
                 self.sessions.forget(node_id)
 
     def _decide_fence(self, node_id: int, image: MetadataImage) -> Decision[None]:
-        """Looks once more: while others were fenced, or this waited its turn, the node may have been heard."""
+        """Checks the session again: a heartbeat may have come while this decision waited for its turn."""
         if self.sessions.is_alive(node_id, self._now_ms()):
             return Decision([], None)
         logger.warning("node is silent and gets no more work", node=node_id)
         return decide_fence_broker(image, self._config, node_id)
 
     async def _settle(self) -> None:
-        """Finishes what decisions about brokers left over; nearly always nothing."""
+        """Completes what decisions about brokers left over because of their size; usually nothing."""
         for decide in (decide_leave_partitions, decide_lead_again):
             while await self._controller.submit(partial(_with_config, decide, self._config)):
                 pass
@@ -258,7 +258,7 @@ class BrokerDuties:
             logger.info("leaders balanced", partitions=moved)
 
     def _maybe_add_voter(self) -> None:
-        """Beside the watch: a learner that does not catch up must not keep lost nodes from being noticed."""
+        """Runs beside the watch: a learner that does not catch up must not delay the fencing of lost nodes."""
         if self._promoting is not None and not self._promoting.done():
             return
         quorum = self._controller.quorum

@@ -1,4 +1,4 @@
-"""The life of this node as a broker: registers, heartbeats, works once it is unfenced, hands over before it stops."""
+"""The life of this node as a broker: register, send heartbeats, serve once unfenced, hand over before it stops."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from tidelog.controller.channel import CONTROL, HEARTBEAT, ControllerChannel
+from tidelog.controller.cluster_membership import ClusterMembership
 from tidelog.controller.core.brokers import OWN_FEATURES, Registration, can_be_spared
-from tidelog.controller.membership import ClusterMembership
 from tidelog.controller.service import ControllerService
 from tidelog.metadata.image import Endpoint
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -30,14 +30,14 @@ logger = get_logger("tidelog.node")
 RETRY_SECONDS = 0.2
 STATISTICS_INTERVAL_S = 1.0
 REGISTRATION_SECONDS_MAX = 2.0
-"""How long a node waits for a controller before it asks the others whether it still belongs to them."""
+"""How long a node waits for a controller before it asks the members whether it is still one of them."""
 KNOWN_SECONDS_MAX = 2.0
-"""How long a node that may work waits for the others to know it."""
+"""How long an unfenced node waits until the other nodes have seen it."""
 HAND_OVER_SECONDS_MAX = 3.0
 HAND_OVER_ANSWER_SECONDS_MAX = 1.0
-"""A controller that is silent for so long may be stopping too."""
+"""A controller that does not answer for so long may be stopping too."""
 DUPLICATE_SESSIONS_MAX = 3
-"""How many session timeouts a node waits for its predecessor of the same number to be given up."""
+"""How many session timeouts a node waits until the node that had its id before is fenced."""
 
 _FATAL = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "its data belongs to another cluster",
@@ -48,7 +48,7 @@ _FATAL = {
 
 
 class RegistrationRefused(Exception):
-    """The cluster does not take this node; the message is one line that says why."""
+    """The cluster refuses this node; the message is one line with the reason."""
 
 
 class BrokerLifecycle:
@@ -63,14 +63,14 @@ class BrokerLifecycle:
         ask_members: Callable[[], Awaitable[BrokerError | None]],
         is_short_of_room: Callable[[], bool],
     ) -> None:
-        """`give_up` is called, with one line for people, when the cluster does not want this node any more.
+        """`give_up` is called with one line for the operator when the cluster has removed or replaced this node.
 
-        `is_short_of_room`: the disk is as good as full. Others lead and are in sync without this node then.
-        `ask_members` asks whoever can be reached why nobody speaks to this node: it may not belong to them any more.
+        `is_short_of_room`: the disk is almost full, so that other nodes should lead and be in sync without this one.
+        `ask_members` asks any reachable member whether this node was removed, when no controller answers it.
         """
         self._service = service
-        self._runner = service.runner
-        self._config = service.runner.config
+        self._controller = service.quorum_controller
+        self._config = service.quorum_controller.config
         self._channel = channel
         self._membership = membership
         self._collect_statistics = collect_statistics
@@ -87,7 +87,7 @@ class BrokerLifecycle:
     # -- registration ------------------------------------------------------------------------------------------------
 
     async def register_alone(self, endpoints: Sequence[Endpoint], directory_id: bytes) -> int:
-        """The only node there is needs nobody's consent: it works at once."""
+        """Registers the only node of a cluster, which needs no other node and is unfenced at once."""
         registration = Registration(
             self._config.node_id, self._incarnation_id, tuple(endpoints), (directory_id,), rack=self._config.broker_rack
         )
@@ -96,7 +96,7 @@ class BrokerLifecycle:
         return self._service.broker_epoch
 
     async def register(self, endpoints: Sequence[Endpoint], directory_id: bytes) -> int:
-        """Registers with whoever is controller, for as long as it takes; RegistrationRefused when it never will.
+        """Registers with the active controller and retries until it succeeds; RegistrationRefused when it cannot.
 
         Returns the broker epoch when this node's own metadata shows the registration.
         """
@@ -116,7 +116,7 @@ class BrokerLifecycle:
                 refusal = await self._ask_members()
                 if refusal is None:
                     give_up_s = loop.time() + patience_s
-                # Who has just died counts as alive until its session ends: this may be the same node, restarted.
+                # The id counts as alive until its session ends: that may be this very node before its restart.
                 elif refusal.code != ErrorCode.DUPLICATE_BROKER_REGISTRATION or loop.time() > give_up_s:
                     raise RegistrationRefused(f"the cluster does not take this node in: {refusal.message}") from None
                 continue
@@ -137,10 +137,10 @@ class BrokerLifecycle:
         return response.broker_epoch
 
     def _new_registration(self, endpoints: Sequence[Endpoint], directory_id: bytes) -> BrokerRegistrationRequest:
-        before = self._runner.newest_image.brokers.get(self._config.node_id)
+        before = self._controller.newest_image.brokers.get(self._config.node_id)
         return BrokerRegistrationRequest(
             broker_id=self._config.node_id,
-            cluster_id=self._runner.newest_image.cluster_id,
+            cluster_id=self._controller.newest_image.cluster_id,
             incarnation_id=self._incarnation_id,
             listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in endpoints],
             features=[
@@ -153,26 +153,26 @@ class BrokerLifecycle:
         )
 
     def _knows_own_registration(self) -> bool:
-        own = self._runner.newest_image.brokers.get(self._config.node_id)
+        own = self._controller.newest_image.brokers.get(self._config.node_id)
         return own is not None and own.epoch >= self._service.broker_epoch
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begins to heartbeat; the node stays fenced until it is `ready`."""
+        """Begins to send heartbeats; the node stays fenced until it is `ready`."""
         self._tasks.start(self._beat(), "heartbeats")
 
     async def ready(self) -> None:
-        """This node can serve: returns when the controller lets it and the others have heard of that."""
+        """This node can serve: returns when the controller has unfenced it and the other nodes have seen that."""
         self._is_ready = True
         await self._unfenced.wait()
-        others = [broker.node_id for broker in self._runner.image.live_brokers()]
+        others = [broker.node_id for broker in self._controller.image.live_brokers()]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KNOWN_SECONDS_MAX):
                 await asyncio.gather(*(self._is_known_by(other) for other in others if other != self._config.node_id))
 
     async def _is_known_by(self, other: int) -> None:
-        """Returns when clients of the other node hear of this one, or when the other cannot be asked."""
+        """Returns when the other node lists this one in its metadata, or cannot be reached."""
         from tidelog.protocol.generated.metadata import MetadataRequest, MetadataResponse
 
         client = self._channel.pool.client(other, CONTROL)
@@ -194,7 +194,7 @@ class BrokerLifecycle:
                 if not self._needs_no_heartbeat():
                     reply = await self._heartbeat(want_shut_down=False, timeout_s=interval_s * 2)
                     if (reply is None or reply.is_fenced) and not self._gives_way:
-                        # The sooner it is heard again, the sooner it works.
+                        # A fenced node retries fast: it serves as soon as a heartbeat unfences it.
                         pause_s = 0.02 if self._unfenced.is_set() or self._is_ready else 0.1
                     if reply is not None and not reply.is_fenced:
                         self._unfenced.set()
@@ -202,15 +202,15 @@ class BrokerLifecycle:
             except BrokerError as error:
                 logger.info("heartbeat failed", reason=error.message)
                 pause_s = 0.05
-            # A new controller wants to hear from everyone.
-            await self._runner.wait_for_other_leader(pause_s)
+            # A new controller has no sessions yet: send it a heartbeat at once.
+            await self._controller.wait_for_other_leader(pause_s)
 
     def _look_at_disk(self) -> None:
-        """A node that cannot write holds up everyone who waits for its copy; one that is missed more stays."""
+        """A node that cannot write delays acks=all, so it lets itself be fenced if other replicas can lead instead."""
         gives_way = (
             self._is_short_of_room()
             and self._has_peers()
-            and can_be_spared(self._runner.newest_image, self._config.node_id)
+            and can_be_spared(self._controller.newest_image, self._config.node_id)
         )
         if gives_way != self._gives_way:
             self._gives_way = gives_way
@@ -224,13 +224,15 @@ class BrokerLifecycle:
     def _needs_no_heartbeat(self) -> bool:
         if self._gives_way:
             return False
-        return self._service.is_active and self._unfenced.is_set() and self._runner.image.is_live(self._config.node_id)
+        return (
+            self._service.is_active and self._unfenced.is_set() and self._controller.image.is_live(self._config.node_id)
+        )
 
     async def _heartbeat(self, *, want_shut_down: bool, timeout_s: float) -> BrokerHeartbeatResponse | None:
         request = BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self._service.broker_epoch,
-            current_metadata_offset=self._runner.newest_image.offset,
+            current_metadata_offset=self._controller.newest_image.offset,
             want_fence=not self._is_ready or self._gives_way,
             want_shut_down=want_shut_down,
         )
@@ -255,7 +257,7 @@ class BrokerLifecycle:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def hand_over(self) -> None:
-        """Gives leaderships away before the node stops, if there is anyone to take them."""
+        """Moves leaderships to other nodes before this one stops, if there are any."""
         if not self._config.controlled_shutdown_enable or not self._has_peers():
             return
         with contextlib.suppress(BrokerError, TimeoutError):
@@ -267,7 +269,7 @@ class BrokerLifecycle:
                     await asyncio.sleep(0.02)
 
     def _has_peers(self) -> bool:
-        return any(broker.node_id != self._config.node_id for broker in self._runner.image.live_brokers())
+        return any(broker.node_id != self._config.node_id for broker in self._controller.image.live_brokers())
 
     async def stop(self) -> None:
         await self._tasks.close()

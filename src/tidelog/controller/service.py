@@ -1,7 +1,7 @@
-"""What handlers and the rest of the node ask of the controller, each as one call.
+"""The calls of handlers and of the rest of the node to the controller.
 
 Most calls decide and therefore succeed only where the controller is active; clients' requests are forwarded there
-before they come this far. Those a node needs for itself (`ensure_topics`, `allocate_producer_ids`) find the way.
+before they come this far. Calls for the node itself (`ensure_topics`, `allocate_producer_ids`) reach it from any node.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.channel import ANSWER_SECONDS_MAX, ControllerChannel
@@ -31,18 +31,21 @@ from tidelog.controller.core.topics import (
     decide_delete_topics,
 )
 from tidelog.controller.duties import BrokerDuties
-from tidelog.controller.runner import Controller, new_topic_id
+from tidelog.controller.quorum_controller import QuorumController, new_topic_id
 from tidelog.metadata.image import MetadataImage, TopicImage
 from tidelog.metadata.publisher import MetadataPublisher
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
+if TYPE_CHECKING:
+    from tidelog.raft.quorum import Quorum
+
 R = TypeVar("R")
 
 
 class ControllerService:
-    def __init__(self, controller: Controller, duties: BrokerDuties) -> None:
+    def __init__(self, controller: QuorumController, duties: BrokerDuties) -> None:
         self._controller = controller
         self._config: BrokerConfig = controller.config
         self.duties = duties
@@ -54,8 +57,16 @@ class ControllerService:
         self._channel = channel
 
     @property
-    def runner(self) -> Controller:
+    def quorum_controller(self) -> QuorumController:
         return self._controller
+
+    @property
+    def runner(self) -> QuorumController:
+        return self._controller
+
+    @property
+    def quorum(self) -> Quorum:
+        return self._controller.quorum
 
     @property
     def metadata(self) -> MetadataPublisher:
@@ -68,6 +79,10 @@ class ControllerService:
     @property
     def is_active(self) -> bool:
         return self._controller.is_active
+
+    def published(self, end_offset: int) -> Coroutine[Any, Any, None]:
+        """Returns when this node's image holds everything below `end_offset`."""
+        return self._controller.published(end_offset)
 
     def submit(self, decide: Callable[[MetadataImage], Decision[R]]) -> Coroutine[Any, Any, R]:
         return self._controller.submit(decide)
@@ -88,7 +103,7 @@ class ControllerService:
         )
 
     def _as_internal(self, topic: NewTopic, image: MetadataImage) -> NewTopic:
-        """Topics of the nodes themselves come out the same whoever asks for them first."""
+        """Internal topics get the same settings whichever request creates them."""
         return (internal_topic(topic.name, self._config, image) or topic) if topic == NewTopic(topic.name) else topic
 
     def create_partitions(
@@ -152,7 +167,7 @@ class ControllerService:
         return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
 
     async def ensure_topics(self, names: Sequence[str]) -> dict[str, BrokerError]:
-        """Creates those that are not there with the broker's defaults; which could not be, and why."""
+        """Creates missing topics with the broker's defaults; returns the errors by name."""
         missing = [name for name in names if name not in self.image.topics]
         if not missing:
             return {}
@@ -180,11 +195,11 @@ class ControllerService:
         return errors
 
     async def _appear(self, names: Sequence[str]) -> None:
-        """The controller has them; this node hears of it with the next message of the quorum."""
+        """Waits until topics that the controller created are in the image of this node."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 while any(name not in self.image.topics for name in names):
-                    await self._controller.published(self.image.next_offset + 1)
+                    await self.published(self.image.next_offset + 1)
 
     async def ensure_topic(self, name: str) -> TopicImage:
         """The topic, created when it is not there; BrokerError when it cannot be."""

@@ -10,7 +10,7 @@ from tidelog.records.record import iterate_records
 
 
 def build_metadata_batch(values: Iterable[bytes], now_ms: int) -> bytes:
-    """Without offset and leader epoch: the log gives them."""
+    """Without offset and leader epoch, which the log assigns."""
     return build_batch(NewRecord(None, value, now_ms) for value in values)
 
 

@@ -1,4 +1,4 @@
-"""What changed between two images, subject by subject. Subscribers look at what is named here and at nothing else."""
+"""What changed between two images, subject by subject. Subscribers handle what is named here and nothing else."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How a metadata record stands in the value of a log record: frame version, type, version, then the message.
+"""The format of a metadata record in the value of a log record: frame version, type, version, then the message.
 
 All three numbers are unsigned varints, as Kafka writes them, so that Kafka's own tools can read this node's metadata.
-Record types are imported when the first of them is met: a node at rest needs a handful of the two dozen.
+Each record type is imported when its first record is read: a node needs a few of the two dozen.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _prefixes: dict[type[Message], tuple[bytes, int]] = {}
 
 
 class UnreadableMetadata(BrokerError):
-    """Bytes in the metadata log that are no record this version knows."""
+    """Bytes in the metadata log that are not a record known to this version."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)

@@ -1,4 +1,4 @@
-"""The cluster as this node knows it: the fold over the metadata log, composed of one sub-image per subject.
+"""The cluster as this node knows it: the state after replaying the metadata log, one sub-image per subject.
 
 An image never changes once it is published; `metadata.delta` builds the next one and shares what stayed the same. An
 image may be kept over an await.
@@ -42,7 +42,7 @@ S = TypeVar("S", bound=SubImage)
 
 
 class MetadataImage:
-    """`part` gives any sub-image. What requests read has an attribute of its own, taken from the sub-images once."""
+    """`part` returns any sub-image. What requests read often is an attribute, set once from the sub-images."""
 
     __slots__ = (
         "_parts",
@@ -135,7 +135,7 @@ class MetadataImage:
         return bool(self.broker_configs.get(str(node_id), {}).get(CORDONED))
 
     def open_brokers(self) -> Iterator[BrokerImage]:
-        """Those new replicas may be placed on."""
+        """Brokers that new replicas may be placed on."""
         return (broker for broker in self.active_brokers() if not self.is_cordoned(broker.node_id))
 
     def broker_config(self, static: BrokerConfig) -> BrokerConfig:

@@ -1,4 +1,4 @@
-"""Who is told of a new image: subscribers in the order they came, each to its end, before the next image can exist."""
+"""Publishes each new image to subscribers in their order; all of them return before the next image is published."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tidelog.metadata.image import MetadataImage
 
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
 Preparer = Callable[[MetadataImage, MetadataDelta], Awaitable[None]]
-"""Does in advance, off the event loop, what a subscriber would otherwise do in its turn; must not fail."""
+"""Does slow work of a subscriber in advance and off the event loop. Optional: the subscriber repeats it on failure."""
 
 logger = logging.getLogger("tidelog.metadata")
 
 
 class MetadataPublisher:
-    """`image` is the newest image; it is set before anyone is told."""
+    """`image` is the newest image; it is set before the subscribers are called."""
 
     __slots__ = ("_preparers", "_subscribers", "image")
 
@@ -37,7 +37,7 @@ class MetadataPublisher:
             await preparer(image, delta)
 
     def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """A subscriber that fails is logged: the change is already in the log, and the others must hear of it."""
+        """A subscriber that fails is logged: the change is in the log already and the other subscribers must see it."""
         self.image = image
         for subscriber in self._subscribers:
             try:

@@ -19,7 +19,7 @@ from tidelog.protocol.generated.topic_record import TopicRecord
 from tidelog.protocol.message import Message
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics the node keeps its own state in; clients are told that they are internal."""
+"""Topics that hold state of the nodes; Metadata responses mark them as internal."""
 
 METADATA_TOPIC = "__cluster_metadata"
 

@@ -8,12 +8,12 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 from tidelog.controller.channel import CONTROL, AnswerHere, ControllerChannel
+from tidelog.controller.cluster_membership import ClusterMembership, ask_for_place
 from tidelog.controller.core.brokers import decide_new_leader_epochs
 from tidelog.controller.core.decision import Decision
 from tidelog.controller.duties import BrokerDuties
 from tidelog.controller.lifecycle import BrokerLifecycle, RegistrationRefused
-from tidelog.controller.membership import ClusterMembership, ask_for_place
-from tidelog.controller.runner import Controller
+from tidelog.controller.quorum_controller import QuorumController
 from tidelog.controller.service import ControllerService
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import decode_topic_id
@@ -65,7 +65,7 @@ class Cluster:
         self._config = config
         self._directory = directory
         self._endpoints = endpoints
-        self.runner = Controller(config, cluster_id=directory.cluster_id)
+        self.runner = QuorumController(config, cluster_id=directory.cluster_id)
         configured = {member.node_id: (member.host, member.port) for member in voters}
         self.peers = Peers(config, lambda: self.runner.newest_image, configured)
         if joined is not None:

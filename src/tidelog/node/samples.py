@@ -11,13 +11,15 @@ from tidelog.telemetry.metrics import LagSample, NodeSample
 
 if TYPE_CHECKING:
     from tidelog.api.context import Services
-    from tidelog.controller.runner import Controller
+    from tidelog.controller.quorum_controller import QuorumController
     from tidelog.groups.coordinator import GroupCoordinator
     from tidelog.net.budget import ByteBudget
     from tidelog.partitions.table import PartitionTable
 
 
-def sample_node(services: Services, controller: Controller, table: PartitionTable, budget: ByteBudget) -> NodeSample:
+def sample_node(
+    services: Services, controller: QuorumController, table: PartitionTable, budget: ByteBudget
+) -> NodeSample:
     image = controller.image
     alive = sum(1 for _ in image.live_brokers())
     began_ms = services.transactions.oldest_start_ms()

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from tests.simulation.cluster.process import current_process
 from tests.simulation.observations import Applied, BecameLeader, CommitAdvanced, Wrote
 
-from tidelog.controller.runner import Controller
+from tidelog.controller.quorum_controller import QuorumController
 from tidelog.metadata.framing import encode_metadata_record
 from tidelog.metadata.image import MetadataImage
 from tidelog.raft.core.effects import Committed, Effect, Persist, Role, RoleChanged
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 @contextmanager
 def quorums_watched() -> Iterator[None]:
-    perform, apply, load_snapshot = Quorum._perform, Controller.apply, Controller.load_snapshot
+    perform, apply, load_snapshot = Quorum._perform, QuorumController.apply, QuorumController.load_snapshot
 
     def watched_perform(self: Quorum, effect: Effect) -> None:
         perform(self, effect)
         _show_effect(self, effect)
 
-    def watched_apply(self: Controller, records: Sequence[Message], end_offset: int, term: int) -> None:
+    def watched_apply(self: QuorumController, records: Sequence[Message], end_offset: int, term: int) -> None:
         apply(self, records, end_offset, term)
         _show_image(self.newest_image, end_offset)
 
-    def watched_load(self: Controller, records: Iterable[Message], end_offset: int, term: int) -> None:
+    def watched_load(self: QuorumController, records: Iterable[Message], end_offset: int, term: int) -> None:
         load_snapshot(self, records, end_offset, term)
         _show_image(self.newest_image, end_offset)
 
     with (
         patch.object(Quorum, "_perform", watched_perform),
-        patch.object(Controller, "apply", watched_apply),
-        patch.object(Controller, "load_snapshot", watched_load),
+        patch.object(QuorumController, "apply", watched_apply),
+        patch.object(QuorumController, "load_snapshot", watched_load),
     ):
         yield
 

@@ -18,7 +18,7 @@ from tidelog.api.handlers.produce import encode_produce_response
 from tidelog.controller.core import alter_partition
 from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.partition_change import PartitionChange
-from tidelog.controller.runner import Controller
+from tidelog.controller.quorum_controller import QuorumController
 from tidelog.coordination.host import CoreHost
 from tidelog.groups.core import offsets
 from tidelog.groups.core.consumer import heartbeats
@@ -46,9 +46,9 @@ Decide = Callable[[MetadataImage], Decision[Any]]
 
 def decides_on_an_old_image() -> Any:
     """Decisions do not wait for one another: each is taken on the image of when it was asked for."""
-    run = Controller._run
+    run = QuorumController._run
 
-    async def run_early(self: Controller, decide: Decide) -> Any:
+    async def run_early(self: QuorumController, decide: Decide) -> Any:
         before = self.newest_image
 
         def decide_early(_: MetadataImage) -> Decision[Any]:
@@ -56,7 +56,7 @@ def decides_on_an_old_image() -> Any:
 
         return await run(self, decide_early)
 
-    return patch.object(Controller, "_run", run_early)
+    return patch.object(QuorumController, "_run", run_early)
 
 
 def decides_before_it_knows() -> Any:
@@ -76,9 +76,9 @@ def decides_before_it_knows() -> Any:
 
 def forgets_changes_under_way() -> Any:
     """Whoever asks is answered when the controller has decided: the next controller may never have heard of it."""
-    run = Controller._run
+    run = QuorumController._run
 
-    async def run_answering_early(self: Controller, decide: Decide) -> Any:
+    async def run_answering_early(self: QuorumController, decide: Decide) -> Any:
         decided: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def decide_and_tell(image: MetadataImage) -> Decision[Any]:
@@ -93,7 +93,7 @@ def forgets_changes_under_way() -> Any:
         whole.add_done_callback(lambda done: done.cancelled() or done.exception())
         return decided.result()
 
-    return patch.object(Controller, "_run", run_answering_early)
+    return patch.object(QuorumController, "_run", run_answering_early)
 
 
 def elects_anyone() -> Any:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.brokers import Registration
 from tidelog.controller.duties import BrokerDuties
-from tidelog.controller.runner import Controller
+from tidelog.controller.quorum_controller import QuorumController
 from tidelog.controller.service import ControllerService
 from tidelog.metadata.framing import decode_metadata_record, encode_metadata_record
 from tidelog.metadata.image import Endpoint
@@ -57,7 +57,7 @@ class MemoryCluster:
 
 
 class MemoryQuorum:
-    def __init__(self, cluster: MemoryCluster, state_machine: Controller) -> None:
+    def __init__(self, cluster: MemoryCluster, state_machine: QuorumController) -> None:
         self.cluster = cluster
         self.state_machine = state_machine
         self.node_id = state_machine.config.node_id
@@ -140,7 +140,7 @@ async def memory_node(
     gone: Container[int] = (),
 ) -> ControllerService:
     """A node that follows the cluster and publishes; it is not registered. At `gone` nobody listens."""
-    runner = Controller(config, cluster_id=cluster_id)
+    runner = QuorumController(config, cluster_id=cluster_id)
     runner.attach(cast(Quorum, MemoryQuorum(cluster, runner)))
 
     async def is_gone(node_id: int) -> bool:
@@ -167,7 +167,7 @@ def registration(node_id: int, incarnation: bytes = b"", port: int = 9092) -> Re
 
 
 async def register(service: ControllerService, *, fenced: bool) -> int:
-    config = service.runner.config
+    config = service.quorum_controller.config
     own = Registration(config.node_id, os.urandom(16), (ENDPOINT,), (DIRECTORY_ID,), rack=config.broker_rack)
     service.broker_epoch = await service.duties.register(own, fenced=fenced, is_own=True)
     return service.broker_epoch
@@ -186,7 +186,7 @@ class NoPeers:
         pass
 
 
-def disk_quorum(path: Path, runner: Controller, executor: Executor | None = None) -> Quorum:
+def disk_quorum(path: Path, runner: QuorumController, executor: Executor | None = None) -> Quorum:
     """The real quorum of one node, in a directory."""
     config = runner.config
     settings = QuorumSettings(
@@ -211,7 +211,7 @@ def disk_quorum(path: Path, runner: Controller, executor: Executor | None = None
 
 async def disk_node(path: Path, **settings: Any) -> ControllerService:
     """A cluster of one on a real quorum, not registered."""
-    runner = Controller(BrokerConfig(**settings), cluster_id="test")
+    runner = QuorumController(BrokerConfig(**settings), cluster_id="test")
     runner.attach(disk_quorum(path, runner))
     service = ControllerService(runner, BrokerDuties(runner, monotonic_s=asyncio.get_running_loop().time))
     await runner.start()
@@ -222,4 +222,4 @@ async def disk_node(path: Path, **settings: Any) -> ControllerService:
 
 async def stop(service: ControllerService) -> None:
     service.duties.stop()
-    await service.runner.stop()
+    await service.quorum_controller.stop()

@@ -11,9 +11,9 @@ from tests.unit.controller.quorums import Clock, MemoryCluster, memory_node, reg
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.channel import ControllerChannel
+from tidelog.controller.cluster_membership import ClusterMembership
 from tidelog.controller.core.topics import NewTopic
 from tidelog.controller.duties import BrokerDuties
-from tidelog.controller.membership import ClusterMembership
 from tidelog.controller.service import ControllerService
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.client.pool import RpcPool
@@ -305,7 +305,7 @@ def membership(service: ControllerService) -> ClusterMembership:
     async def nothing(request: object, version: int) -> None:
         raise AssertionError("not asked")
 
-    return ClusterMembership(service, ControllerChannel(service.runner, pool, cast("object", nothing)))  # type: ignore[arg-type]
+    return ClusterMembership(service, ControllerChannel(service.quorum_controller, pool, cast("object", nothing)))  # type: ignore[arg-type]
 
 
 def test_a_node_that_joins_gets_a_number_of_its_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.controller.test_runner import with_controller
+from tests.unit.controller.test_quorum_controller import with_controller
 from tests.unit.metadata.images import broker, cluster, replayed
 
 from tidelog.controller.core.decision import Decision

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader reports who is in sync with it. Checked by epochs, answered in Kafka's codes."""
+"""AlterPartition: a leader reports its in-sync replicas. Checked by epochs, answered in Kafka's codes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class IsrOutcome(NamedTuple):
 def decide_alter_partitions(
     image: MetadataImage, node_id: int, broker_epoch: int, changes: Sequence[IsrChange]
 ) -> Decision[list[IsrOutcome]]:
-    """One outcome per change, each for itself. Raises STALE_BROKER_EPOCH for a node that was registered anew."""
+    """One independent outcome per change. Raises STALE_BROKER_EPOCH for a node that has registered again since."""
     require_broker(image, node_id, broker_epoch)
     records: list[Message] = []
     outcomes: list[IsrOutcome] = []
@@ -64,7 +64,7 @@ def decide_alter_partitions(
             records.append(record)
             after = changed_partition(state, record)
             if record.leader not in (NO_LEADER_CHANGE, state.leader):
-                # The reassignment this completed took the leadership away from the one who reported.
+                # The reassignment that this change completed moved the leadership away from the reporting node.
                 raise BrokerError(ErrorCode.NEW_LEADER_ELECTED)
             outcomes.append(IsrOutcome(change.topic_id, change.partition, state=after))
         except BrokerError as error:
@@ -104,4 +104,4 @@ def _check(image: MetadataImage, node_id: int, topic: TopicImage, state: Partiti
         if replica.node_id not in state.isr and not image.is_active(replica.node_id):
             raise BrokerError(ErrorCode.INELIGIBLE_REPLICA, f"Node {replica.node_id} is fenced or shutting down.")
         if replica.epoch != ANY_EPOCH and replica.epoch != image.brokers[replica.node_id].epoch:
-            raise BrokerError(ErrorCode.INELIGIBLE_REPLICA, f"Node {replica.node_id} was started anew.")
+            raise BrokerError(ErrorCode.INELIGIBLE_REPLICA, f"Node {replica.node_id} has restarted since.")

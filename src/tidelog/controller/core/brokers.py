@@ -1,7 +1,7 @@
 """Brokers come, are fenced, return and leave. What happens to their partitions is decided with it.
 
 A decision changes a bounded number of partitions; the rest is left to `decide_leave_partitions` and
-`decide_lead_again`, which find by themselves what is still to be done: whoever becomes controller can finish the work.
+`decide_lead_again`, which find what is still to be done in the image, so that any later controller can complete it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OWN_FEATURES = tuple((name, low, high) for name, (low, high) in SUPPORTED.items(
 
 
 class Registration(NamedTuple):
-    """What a node says of itself when it starts."""
+    """What a node registers with when it starts."""
 
     node_id: int
     incarnation_id: bytes
@@ -150,7 +150,7 @@ def decide_heartbeat(
         records += islice(_leave(image, config, node_id), CHANGES_PER_DECISION_MAX)
         if records:
             return Decision(records, HeartbeatReply(is_caught_up, False, False))
-        # Nothing depends on the node any more; nobody is to be sent to it from now on.
+        # Nothing depends on the node any more: fence it, so that clients are no longer sent to it.
         return Decision(decide_fence_broker(image, config, node_id).records, HeartbeatReply(is_caught_up, True, True))
     if want_fence:
         return Decision(decide_fence_broker(image, config, node_id).records, HeartbeatReply(is_caught_up, True, False))
@@ -158,7 +158,7 @@ def decide_heartbeat(
 
 
 def require_broker(image: MetadataImage, node_id: int, epoch: int) -> BrokerImage:
-    """The broker in the epoch it speaks for; STALE_BROKER_EPOCH when it was registered anew meanwhile."""
+    """The broker with this id and epoch; STALE_BROKER_EPOCH when it has registered again since."""
     broker = image.brokers.get(node_id)
     if broker is None:
         raise BrokerError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Node {node_id} is not registered.")
@@ -173,7 +173,7 @@ def require_broker(image: MetadataImage, node_id: int, epoch: int) -> BrokerImag
 
 
 def decide_fence_broker(image: MetadataImage, config: BrokerConfig, node_id: int) -> Decision[None]:
-    """The node was silent for too long: nobody is sent to it, and its partitions get other leaders."""
+    """The node was silent for too long: clients are not sent to it, and its partitions get other leaders."""
     broker = image.brokers.get(node_id)
     if broker is None or broker.fenced:
         return Decision([], None)
@@ -203,7 +203,7 @@ def decide_unregister_broker(image: MetadataImage, config: BrokerConfig, node_id
             ErrorCode.INVALID_REQUEST, f"Broker {node_id} holds too many partitions to go at once; stop it first."
         )
     if image.is_cordoned(node_id):
-        # Another node may have this number one day, and was told nothing of the kind.
+        # Another node may get this id one day, and must not inherit the setting.
         records.append(ConfigRecord(resource_type=RESOURCE_BROKER, resource_name=str(node_id), name=CORDONED))
     return Decision([*records, record], None)
 

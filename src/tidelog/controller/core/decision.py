@@ -1,4 +1,4 @@
-"""The outcome of a decision: the records that make it so, and what to answer once they are on disk."""
+"""The outcome of a decision: the records that carry it out, and the reply once they are committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leader elections that an operator asks for, and those that bring leadership back where it belongs."""
+"""Leader elections: those an operator requests, and those that return leadership to preferred replicas."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _check_preferred(image: MetadataImage, state: PartitionState) -> None:
 
 
 def decide_balance_leaders(image: MetadataImage, changes_max: int = RECORDS_PER_DECISION_MAX) -> Decision[int]:
-    """Leadership back to every preferred replica that can take it; the reply is how many moved."""
+    """Moves leadership back to every preferred replica that can take it; the reply is how many moved."""
     records: list[Message] = []
     for topic in image.topics.values():
         for index, state in topic.partitions.items():

@@ -4,7 +4,7 @@ What always holds afterwards: the leader is in the in-sync set and may lead, or 
 empty; the leader epoch grows when the leader changes and when a replica leaves the partition.
 
 A replica is in sync on one disk. A node that comes back with another one has none of what it had: it does not lead for
-being the last in sync, unless there is no other replica, so nobody else's copy is cut back to its empty one.
+being the last in sync, unless there is no other replica, so that no other copy is truncated to its empty one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PartitionChange:
         prefer_first: bool = False,
         unclean: bool = False,
     ) -> None:
-        """`can_lead` where the image does not show yet who may. `prefer_first` gives the leadership to the first
+        """`can_lead`, if the image does not show yet which nodes can. `prefer_first` gives the leadership to the first
         replica when it is in sync; `unclean` to a replica that is not in sync when no other is left."""
         self._image = image
         self._topic_id = topic_id
@@ -45,7 +45,7 @@ class PartitionChange:
         self._prefer_first = prefer_first
         self._unclean = unclean
         self.isr: Sequence[int] = state.isr
-        """Empty stands for "as before": who was in sync last is the only one who can lead without loss."""
+        """Empty means unchanged: only the replica that was in sync last can lead without loss."""
         self.replicas: Sequence[int] = state.replicas
         self.adding: Sequence[int] = state.adding_replicas
         self.removing: Sequence[int] = state.removing_replicas

@@ -54,7 +54,7 @@ def _across_racks(turn: Sequence[int], racks: Mapping[int, str | None], count: i
 def place_partitions(
     brokers: Sequence[int], partition_count: int, replication_factor: int, start: int
 ) -> list[tuple[int, ...]]:
-    """The same without a look at racks. `brokers` in the order of `order_by_rack`."""
+    """The same without regard to racks. `brokers` in the order of `order_by_rack`."""
     count = len(brokers)
     _check_factor(replication_factor, count)
     placed = []

@@ -1,4 +1,4 @@
-"""Which brokers are alive: who was heard from, and when silence means that a broker is gone. Time is an argument."""
+"""Which brokers are alive: when each sent its last heartbeat, and when its session ends. Time is an argument."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class BrokerSessions:
-    """Held by the active controller alone; a new controller begins with the sessions of everyone it may hear from."""
+    """Held by the active controller only; a new controller begins with a session for every live broker."""
 
     def __init__(self, session_timeout_ms: int) -> None:
         self._timeout_ms = session_timeout_ms
@@ -14,7 +14,7 @@ class BrokerSessions:
         self._heard_ms: dict[int, float] = {}
 
     def begin(self, node_ids: Iterable[int], now_ms: float) -> None:
-        """Everyone who is not fenced gets one session's time to find the new controller."""
+        """Every broker that is not fenced gets one session timeout to find the new controller."""
         self._ends_ms = dict.fromkeys(node_ids, now_ms + self._timeout_ms)
         self._heard_ms.clear()
 
@@ -23,9 +23,9 @@ class BrokerSessions:
         self._heard_ms[node_id] = now_ms
 
     def suspect(self, node_id: int, now_ms: float, grace_ms: float, *, since_ms: float | None = None) -> None:
-        """Something speaks against the node, a broken connection say: it has only this long to be heard again.
+        """There is a sign that the node is gone, such as a broken connection: shortens its session to this time.
 
-        `since_ms`: how old that knowledge is. Who was heard later has answered it already.
+        `since_ms`: when the sign was seen. A heartbeat since then refutes it.
         """
         if since_ms is not None and self._heard_ms.get(node_id, since_ms) > since_ms:
             return
@@ -40,7 +40,7 @@ class BrokerSessions:
         return self._ends_ms.get(node_id, now_ms) > now_ms
 
     def silent(self, now_ms: float) -> list[int]:
-        """Those whose session is over; each is named until it is forgotten or heard from."""
+        """Brokers whose session is over; each is listed until it is forgotten or sends a heartbeat."""
         return [node_id for node_id, end_ms in self._ends_ms.items() if end_ms <= now_ms]
 
     def deadline_ms(self) -> float | None:

@@ -106,7 +106,7 @@ def plan_balance(placement: Placement, racks: Mapping[int, str | None]) -> dict[
 
 
 def _spread_leaders(planned: dict[TopicPartition, tuple[int, ...]], racks: Mapping[int, str | None]) -> None:
-    """The order of replicas is changed, nothing is copied for that."""
+    """Changes only the order of replicas, so that nothing is copied."""
     leads = Counter(dict.fromkeys(racks, 0))
     leads.update(replicas[0] for replicas in planned.values())
     for partition, replicas in planned.items():

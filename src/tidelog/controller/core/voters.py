@@ -1,4 +1,4 @@
-"""Who shall vote in the metadata quorum: an odd number of nodes, as many as there are, up to a limit.
+"""Which nodes vote in the metadata quorum: an odd number, as large as possible up to a limit.
 
 Two voters are worse than one: the loss of either stops the cluster. So voters are added in pairs.
 """

@@ -1,4 +1,4 @@
-"""Nodes join and leave the cluster at run time, and every node can say how all of them are doing."""
+"""Nodes join and leave the cluster at run time, and exchange their statistics through the controller."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class ClusterMembership:
         *,
         note_address: Callable[[int, tuple[str, int]], None] = lambda _node_id, _address: None,
     ) -> None:
-        """`note_address` hears where a member is that comes back, perhaps at another address."""
+        """`note_address` is called with the address of a member that returns, which may be a new one."""
         self._service = service
-        self._runner = service.runner
+        self._controller = service.quorum_controller
         self._channel = channel
         self._note_address = note_address
         self._heard: dict[int, Body] = {}
         self._tasks = BackgroundTasks()
         self._allotted = 0
         self._joining: dict[bytes, int] = {}
-        """Numbers of nodes that are being taken in, by their data directory."""
+        """Ids of nodes that are joining now, by the id of their data directory."""
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work for an answer that is given later; called off when the node stops."""
+        """Runs work whose answer is given later; cancelled when the node stops."""
         self._tasks.start(work, "join of a node")
 
     async def stop(self) -> None:
         await self._tasks.close()
 
     def check_cluster_id(self, given: str | None) -> None:
-        cluster_id = self._runner.image.cluster_id
+        cluster_id = self._controller.image.cluster_id
         if given is not None and given != cluster_id:
             raise BrokerError(
                 ErrorCode.INCONSISTENT_CLUSTER_ID, f"This is cluster {cluster_id}, the request is for cluster {given}."
@@ -62,12 +62,12 @@ class ClusterMembership:
 
     @property
     def statistics(self) -> dict[int, Body]:
-        """What every node last told of itself, as far as this node has heard."""
+        """The last statistics of every node that this node knows."""
         return self._service.duties.statistics if self._service.is_active else self._heard
 
     async def exchange_statistics(self, own: Body, timeout_s: float) -> None:
-        """Tells the controller how this node is doing, and hears of the others."""
-        node_id, epoch = self._runner.config.node_id, self._service.broker_epoch
+        """Sends the statistics of this node to the controller and receives those of all nodes."""
+        node_id, epoch = self._controller.config.node_id, self._service.broker_epoch
         body: Body = {"node_id": node_id, "epoch": epoch, "statistics": own}
 
         async def here() -> Body:
@@ -82,7 +82,7 @@ class ClusterMembership:
     # -- joining -----------------------------------------------------------------------------------------------------
 
     async def take_in(self, body: Body) -> Body:
-        """Answers a node that wants to join: its number, the cluster's id and the members; through the controller."""
+        """Answers a node that wants to join, through the controller: its id, the cluster id and the members."""
 
         async def here() -> Body:
             return await self._take_in(body)
@@ -111,8 +111,8 @@ class ClusterMembership:
         except (KeyError, ValueError, TypeError) as error:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"The request to join cannot be read: {error}") from None
         self.check_cluster_id(body.get("cluster_id"))
-        image = self._runner.newest_image
-        quorum = self._runner.quorum
+        image = self._controller.newest_image
+        quorum = self._controller.quorum
         if node_id < 0:
             node_id = self._number_of(directory_id)
         member = None if node_id < 0 else quorum.members.find(node_id)
@@ -124,7 +124,7 @@ class ClusterMembership:
             self._joining[directory_id] = node_id
             try:
                 if member is not None:
-                    # The same number with another disk: it has forgotten what it promised as a voter.
+                    # The same id with another disk: the node has lost the votes and log entries it had acknowledged.
                     await quorum.remove_member(node_id)
                 await quorum.add_learner(Member(node_id, directory_id, host, port))
             finally:
@@ -139,14 +139,14 @@ class ClusterMembership:
     ) -> None:
         """`is_known`: there is a member of that number with another directory."""
         broker = image.brokers.get(node_id)
-        if broker is not None and (not broker.fenced or node_id == self._runner.config.node_id):
+        if broker is not None and (not broker.fenced or node_id == self._controller.config.node_id):
             where = f" at {broker.endpoints[0].host}:{broker.endpoints[0].port}" if broker.endpoints else ""
             raise BrokerError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"another node with id {node_id} is alive{where}"
             )
         is_other = is_known or (broker is not None and directory_id not in broker.directories)
         if not is_new and (is_other or broker is None):
-            # It has data, and the cluster knows nobody of that number, or somebody else: this one was here before.
+            # The node has data, but its id is unknown here or belongs to another node: it was a member and was removed.
             taken = ", and another node has its number" if is_other else ""
             raise BrokerError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED,
@@ -154,22 +154,22 @@ class ClusterMembership:
             )
 
     def _number_of(self, directory_id: bytes) -> int:
-        """Of a node that was taken in already and did not hear of it; -1 for one that is new."""
-        for member in self._runner.quorum.members:
+        """The id of a node that was admitted already and did not get the answer; -1 for a new node."""
+        for member in self._controller.quorum.members:
             if member.directory_id == directory_id:
                 return member.node_id
         return self._joining.get(directory_id, -1)
 
     def _allot(self, image: MetadataImage) -> int:
-        """A number nobody has or had; two nodes that ask at once get two."""
-        known = (*image.brokers, *(member.node_id for member in self._runner.quorum.members), self._allotted)
+        """An id that no node has or had. Two nodes that join at the same time get different ids."""
+        known = (*image.brokers, *(member.node_id for member in self._controller.quorum.members), self._allotted)
         self._allotted = max(known) + 1
         return self._allotted
 
     def _describe_members(self, image: MetadataImage) -> list[Body]:
         described = []
-        listener = self._runner.config.inter_node_listener_name
-        for member in self._runner.quorum.members:
+        listener = self._controller.config.inter_node_listener_name
+        for member in self._controller.quorum.members:
             broker = image.brokers.get(member.node_id)
             endpoint = None if broker is None else broker.endpoint(listener)
             host, port = (member.host, member.port) if endpoint is None else (endpoint.host, endpoint.port)
@@ -179,11 +179,11 @@ class ClusterMembership:
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     async def unregister(self, node_id: int) -> None:
-        """Out of the cluster and out of its quorum: whoever it was is unknown from now on.
+        """Removes a node from the cluster and from its quorum.
 
-        These are two steps: what an attempt left half done, when the leader changed in between, the next one ends.
+        These are two steps. If the leader changes in between, the next call completes the removal.
         """
-        quorum = self._runner.quorum
+        quorum = self._controller.quorum
         try:
             await self._service.unregister_broker(node_id)
         except BrokerError as error:
@@ -194,7 +194,7 @@ class ClusterMembership:
 
 
 async def ask_for_place(client: RpcClient, body: Body, timeout_s: float) -> Body:
-    """What a member answers to a node that wants to join, or that asks whether it still belongs."""
+    """The answer of a member to a node that wants to join, or that checks whether it is still a member."""
     return await _call_json(client, JOIN_API_KEY, body, timeout_s)
 
 

@@ -195,7 +195,7 @@ def test_no_producer_id_is_given_twice(tmp_path: Path) -> None:
 _KILLED = """
 import asyncio, sys
 from pathlib import Path
-from tests.unit.controller.test_runner import create, started
+from tests.unit.controller.test_quorum_controller import create, started
 
 async def run():
     controller = await started(Path(sys.argv[1]))

@@ -2,8 +2,8 @@
 
 Every node has one. It replays what the quorum commits into images and publishes them in order. `submit` calls a decide
 function with the newest image, proposes what it decides as one batch, and returns the reply when a majority has it on
-disk and this node's subscribers have heard of it: an acknowledged change survives the loss of a minority, and whoever
-gets a reply finds it in the image. On a node that does not lead, `submit` raises NOT_CONTROLLER with nothing changed.
+disk and this node's subscribers have seen it: an acknowledged change survives the loss of a minority, and is in the
+image when the caller gets the reply. On a node that does not lead, `submit` raises NOT_CONTROLLER with nothing changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ R = TypeVar("R")
 logger = get_logger("tidelog.controller")
 
 
-class Controller:
+class QuorumController:
     """The quorum's state machine. `attach` and `start` before anything else; all methods belong to the event loop."""
 
     def __init__(self, config: BrokerConfig, *, cluster_id: str) -> None:
@@ -55,7 +55,7 @@ class Controller:
         """The first record of the decision under way and the image it leads to, so that it is replayed once."""
         self._leader_id = -1
         self._last_leader_id = -1
-        """The last one that is known to have been at work."""
+        """The last leader that is known to have been active."""
         self._is_active = False
         self._leader_changes = asyncio.Condition()
         self._on_active: list[Callable[[bool, int], None]] = []
@@ -66,12 +66,12 @@ class Controller:
 
     @property
     def newest_image(self) -> MetadataImage:
-        """With everything committed, though perhaps not yet carried out on this node."""
+        """With everything committed; the subscribers of this node may not have seen all of it yet."""
         return self._applied
 
     @property
     def is_active(self) -> bool:
-        """Whether this node decides."""
+        """Whether this node is the active controller."""
         return self._is_active
 
     @property
@@ -89,7 +89,7 @@ class Controller:
         self._quorum = quorum
 
     def when_active_changes(self, callback: Callable[[bool, int], None]) -> None:
-        """Called with whether this node decides now, and who led before."""
+        """Called with whether this node is the active controller now, and with the id of the previous leader."""
         self._on_active.append(callback)
 
     async def start(self) -> MetadataImage:
@@ -98,12 +98,12 @@ class Controller:
         return self._applied
 
     def publish(self) -> None:
-        """From now on subscribers are told: of everything that came after the image they have."""
+        """Starts to publish to subscribers: every image after the one they have."""
         self._is_held = False
         self._continue_publishing()
 
     def take_newest(self) -> MetadataImage:
-        """The image to begin with, before `publish`: what led to it is not published any more."""
+        """The image to begin with, before `publish`; earlier images are not published."""
         assert self._is_held, "subscribers follow already"
         self._unpublished.clear()
         self.metadata.image = self._applied
@@ -111,7 +111,7 @@ class Controller:
         return self._applied
 
     async def stop(self) -> None:
-        """Finishes what is being decided, hands over leadership, and closes the log."""
+        """Completes the decision under way, hands over leadership, and closes the log."""
         async with self._turn:
             if self._quorum is not None:
                 await self._quorum.stop()
@@ -177,7 +177,7 @@ class Controller:
             self._leader_changes.notify_all()
 
     async def wait_for_leader(self, timeout_s: float) -> int:
-        """Who leads, as soon as anyone is known to; -1 when the time is over."""
+        """The id of the leader, as soon as one is known; -1 on time-out."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s), self._leader_changes:
                 while self._leader_id < 0:
@@ -185,7 +185,7 @@ class Controller:
         return self._leader_id
 
     async def wait_for_other_leader(self, timeout_s: float, *, than: int | None = None) -> None:
-        """Returns when someone else leads than did at the call (or than the one named), or the time is over."""
+        """Returns when another node leads than at the call (or than the one given), or on time-out."""
         before = self._leader_id if than is None else than
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s), self._leader_changes:
@@ -211,7 +211,7 @@ class Controller:
                 try:
                     await self.metadata.prepare(image, delta)
                 except Exception:
-                    # Only help in advance: subscribers do the work again in their turn, and say what is wrong.
+                    # Preparation is optional: subscribers repeat the work on publication and report faults.
                     logger.exception("metadata could not be prepared", offset=image.offset)
                 if image.controller_id != self._leader_id:
                     image = image.with_controller(self._leader_id)
@@ -221,7 +221,7 @@ class Controller:
             self._is_publishing = False
 
     async def published(self, end_offset: int) -> None:
-        """Returns when subscribers have heard of everything below `end_offset`."""
+        """Returns when subscribers have seen everything below `end_offset`."""
         if self._is_held or self.image.next_offset >= end_offset:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -18,7 +18,9 @@ class BrokerConnection:
 
     def __init__(self, host: str, port: int) -> None:
         try:
-            self._client = BlockingClient(host, port, client_id=CLIENT_ID, timeout_s=ANSWER_SECONDS_MAX)
+            self._client = BlockingClient(
+                host, port, client_id=CLIENT_ID, timeout_s=ANSWER_SECONDS_MAX, software_name="tidelog"
+            )
         except RpcError as error:
             raise CommandError(str(error)) from None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from tidelog.controller.quorum_controller import QuorumController
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.net.client.errors import PeerUnreachable, RpcError
+from tidelog.net.client.errors import PeerUnreachable, RpcError, UnsupportedByPeer
 from tidelog.net.client.pipelined import RpcClient
 from tidelog.net.client.pool import RpcPool
 from tidelog.protocol.index import schema_versions
@@ -58,7 +58,7 @@ class ControllerChannel:
             return cast("M", await self._answer_here(request, version))
 
         async def there(client: RpcClient, left_s: float) -> M:
-            return await client.call(request, answer, version=version, timeout_s=left_s)
+            return await client.call(request, answer, timeout_s=left_s)
 
         return await self.reach(here, there, is_refused=_is_not_controller, timeout_s=timeout_s, purpose=purpose)
 
@@ -91,6 +91,8 @@ class ControllerChannel:
                 failure = f"node {leader_id} is not the active controller"
             except PeerUnreachable as error:
                 failure = str(error)
+            except UnsupportedByPeer as error:
+                raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from None
             except RpcError as error:
                 raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"The controller did not answer: {error}") from None
             await asyncio.sleep(RETRY_SECONDS)

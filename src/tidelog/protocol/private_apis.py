@@ -1,4 +1,4 @@
-"""API keys of requests between nodes. No client is told of them: ApiVersions leaves them out.
+"""API keys of requests between nodes. ApiVersions lists them for nodes and leaves them out for clients.
 
 Far above Kafka's own, which count up from 0.
 """
@@ -13,3 +13,6 @@ JOIN_API_KEY = 30_001
 
 STATISTICS_API_KEY = 30_002
 """A node tells how it is doing and hears how the others do; JSON (`tidelog.api.handlers.node_statistics`)."""
+
+NODE_SOFTWARE_NAME = "tidelog-node"
+"""The client software name that a node gives in ApiVersions: it is answered with the APIs between nodes as well."""

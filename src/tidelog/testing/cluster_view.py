@@ -106,7 +106,9 @@ async def ask(
     node: ClusterNode, request: Message, answer: type[M], version: int, timeout_s: float = ANSWER_SECONDS_MAX
 ) -> M | None:
     """None when the node does not answer in time."""
-    client = RpcClient(f"node {node.node_id}", lambda: (HOST, node.port), client_id="tidelog-testing")
+    client = RpcClient(
+        f"node {node.node_id}", lambda: (HOST, node.port), client_id="tidelog-testing", asks_versions=False
+    )
     try:
         return await client.call(request, answer, version=version, timeout_s=timeout_s)
     except RpcError:

@@ -87,6 +87,7 @@ class Client:
                 lambda: ("127.0.0.1", PORT_BASE + node_id),
                 client_id=str(self.process),
                 scratch=_scratch,
+                asks_versions=False,
             )
         try:
             return await connection.call(request, answer, version=version, timeout_s=timeout_s)

@@ -15,6 +15,7 @@ from tidelog.protocol.generated.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from tidelog.protocol.private_apis import NODE_SOFTWARE_NAME
 
 CLIENT_SOFTWARE_LENGTH_MAX = 255
 
@@ -28,14 +29,15 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         if context.connection is not None:
             context.connection.client_software = (request.client_software_name, request.client_software_version)
     image = context.services.metadata.image
-    return _encoded(context.version, image.offset, tuple(image.features.items()))
+    is_node = request.client_software_name == NODE_SOFTWARE_NAME
+    return _encoded(context.version, is_node, image.offset, tuple(image.features.items()))
 
 
 @lru_cache(maxsize=16)
-def _encoded(version: int, metadata_offset: int, features: tuple[tuple[str, int], ...]) -> bytes:
+def _encoded(version: int, is_node: bool, metadata_offset: int, features: tuple[tuple[str, int], ...]) -> bytes:
     """Every connection begins with this question, and the answer is long: it is kept until the metadata changes."""
     return ApiVersionsResponse(
-        api_keys=_api_keys(),
+        api_keys=_api_keys(is_node),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high) for name, (low, high) in SUPPORTED.items()
         ],
@@ -55,7 +57,7 @@ def unsupported_version_response() -> ApiVersionsResponse:
     )
 
 
-def _api_keys() -> list[ApiVersion]:
+def _api_keys(is_node: bool = False) -> list[ApiVersion]:
     return [
         ApiVersion(
             api_key=api.key,
@@ -63,7 +65,7 @@ def _api_keys() -> list[ApiVersion]:
             max_version=api.max_version,
         )
         for api in APIS
-        if not api.between_nodes
+        if is_node or not api.between_nodes
     ]
 
 

@@ -14,6 +14,8 @@ from typing import Any, Self
 from tidelog.model import limits
 from tidelog.net.client.conversation import Conversation, decode_answer, expected_answer
 from tidelog.net.client.errors import BadAnswer, PeerUnreachable, RpcTimedOut
+from tidelog.net.client.handshake import Handshake, begin_handshake
+from tidelog.net.client.versions import PeerVersions
 from tidelog.net.framing import Frame, FrameError
 from tidelog.protocol.errors import MalformedMessage
 from tidelog.protocol.message import Message
@@ -34,16 +36,29 @@ class BlockingClient:
         client_id: str,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         answer_bytes_max: int = ANSWER_BYTES_MAX,
+        software_name: str | None = None,
     ) -> None:
-        """`timeout_s` is for opening the connection, for sending each request, and for each answer."""
+        """`timeout_s` is for opening the connection, for sending each request, and for each answer.
+
+        `software_name`: the connection begins with the question which versions the broker serves. Without it nothing is
+        sent that is not asked for.
+        """
         self.peer = f"{host}:{port}"
         self._timeout_s = timeout_s
         self._answer_bytes_max = answer_bytes_max
         self.conversation: Conversation[None] = Conversation(client_id)
-        self.socket = self._open(host, port)
+        self.versions: PeerVersions | None = None
+        """What the broker serves; None when it was not asked."""
+        self.socket = self._dial(host, port)
+        if software_name is not None:
+            try:
+                self._shake_hands(begin_handshake(self.peer, software_name))
+            except BaseException:
+                self.close()
+                raise
 
-    def _open(self, host: str, port: int) -> socket.socket:
-        """A connection that is ready for requests. TLS, SASL and whatever else comes before them belongs here."""
+    def _dial(self, host: str, port: int) -> socket.socket:
+        """A connection without a word said on it. TLS belongs here."""
         try:
             opened = socket.create_connection((host, port), self._timeout_s)
         except TimeoutError:
@@ -53,11 +68,21 @@ class BlockingClient:
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return opened
 
+    def _shake_hands(self, handshake: Handshake) -> None:
+        try:
+            step = next(handshake)
+            while True:
+                step = handshake.send(self.call_encoded(*step))
+        except StopIteration as done:
+            self.versions = done.value
+
     # -- calling -----------------------------------------------------------------------------------------------------
 
     def call(self, request: Message, version: int) -> Any:
         """Sends the request in the version; returns the response as its generated class."""
         assert request.API_KEY is not None, "only requests can be sent"
+        if self.versions is not None:
+            self.versions.require(request.API_KEY, version)
         frame = self.call_encoded(request.API_KEY, version, request.encode(version))
         return decode_answer(self.peer, expected_answer(request), frame, version)
 

@@ -12,6 +12,8 @@ from tidelog.model import limits
 from tidelog.model.errors import BrokerError
 from tidelog.net.client.conversation import Conversation
 from tidelog.net.client.errors import PeerUnreachable, RpcTimedOut
+from tidelog.net.client.handshake import Handshake
+from tidelog.net.client.versions import PeerVersions
 from tidelog.net.framing import Frame, FrameError, FrameReader
 from tidelog.protocol.index import api_name
 
@@ -26,7 +28,7 @@ class _Waiter(NamedTuple):
 class ClientConnection(asyncio.BufferedProtocol):
     """From `connection_made` until `abort` or the loss of the connection, which `on_lost` hears of once."""
 
-    __slots__ = ("_frames", "_on_lost", "_peer", "conversation", "is_lost", "transport")
+    __slots__ = ("_frames", "_on_lost", "_peer", "conversation", "is_lost", "transport", "versions")
 
     def __init__(
         self,
@@ -42,6 +44,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.conversation: Conversation[_Waiter] = Conversation(client_id)
         self.transport: asyncio.Transport | None = None
         self.is_lost = False
+        self.versions: PeerVersions | None = None
+        """What the peer serves; None when it was not asked."""
 
     # -- asyncio.BufferedProtocol --------------------------------------------------------------------------------------
 
@@ -79,6 +83,16 @@ class ClientConnection(asyncio.BufferedProtocol):
         timer = loop.call_at(deadline_s, self._time_out, answer, api_key, timeout_s)
         self.transport.write(self.conversation.encode(api_key, version, body, _Waiter(answer, timer)))
         return answer
+
+    async def shake_hands(self, handshake: Handshake, timeout_s: float) -> None:
+        """Takes all steps of the handshake. RpcError when one of them fails."""
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        try:
+            step = next(handshake)
+            while True:
+                step = handshake.send(await self.send(*step, deadline_s, timeout_s))
+        except StopIteration as done:
+            self.versions = done.value
 
     def _time_out(self, answer: asyncio.Future[Frame], api_key: int, timeout_s: float) -> None:
         if not answer.done():

@@ -21,3 +21,7 @@ class PeerBusy(RpcError):
 
 class BadAnswer(RpcError):
     """The peer answered with bytes that are not the response to this request."""
+
+
+class UnsupportedByPeer(RpcError):
+    """The peer does not serve this API in a version that both know. Nothing was sent."""

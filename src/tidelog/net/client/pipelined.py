@@ -19,10 +19,13 @@ from tidelog.model import limits
 from tidelog.net.client.backoff import Backoff
 from tidelog.net.client.connection import ClientConnection
 from tidelog.net.client.conversation import decode_answer, expected_answer
-from tidelog.net.client.errors import PeerBusy, PeerUnreachable, RpcTimedOut
+from tidelog.net.client.errors import PeerBusy, PeerUnreachable, RpcError, RpcTimedOut
+from tidelog.net.client.handshake import begin_handshake
+from tidelog.net.client.versions import PeerVersions
 from tidelog.net.framing import SCRATCH_BYTES, Frame
 from tidelog.protocol.index import schema_versions
 from tidelog.protocol.message import Message
+from tidelog.protocol.private_apis import NODE_SOFTWARE_NAME
 
 Address = tuple[str, int]
 M = TypeVar("M", bound=Message)
@@ -30,6 +33,7 @@ M = TypeVar("M", bound=Message)
 CONNECT_TIMEOUT_S = 2.0
 """The kernel repeats an attempt to connect after 1, 3 and 7 seconds. Waiting for those would delay the node when the
 network comes back."""
+HANDSHAKE_TIMEOUT_S = 5.0
 DEFAULT_TIMEOUT_S = 30.0
 
 
@@ -46,8 +50,13 @@ class RpcClient:
         in_flight_requests_max: int = limits.RPC_IN_FLIGHT_REQUESTS_MAX,
         in_flight_bytes_max: int = limits.RPC_IN_FLIGHT_BYTES_MAX,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        asks_versions: bool = True,
     ) -> None:
-        """`peer` names it in errors. `find_address` says where it is now; None when its address is not known."""
+        """`peer` names it in errors. `find_address` says where it is now; None when its address is not known.
+
+        `asks_versions`: each connection begins as one between nodes, with the question which versions the peer serves.
+        Without it every call must name a version that the peer knows.
+        """
         self._peer = peer
         self._find_address = find_address
         self._client_id = client_id
@@ -55,6 +64,7 @@ class RpcClient:
         self._requests_max = in_flight_requests_max
         self._bytes_max = in_flight_bytes_max
         self._connect_timeout_s = connect_timeout_s
+        self._asks_versions = asks_versions
         self._connection: ClientConnection | None = None
         self._address: Address | None = None
         """Where `_connection` leads."""
@@ -75,13 +85,17 @@ class RpcClient:
     async def call(
         self, request: Message, answer: type[M], *, version: int | None = None, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> M:
-        """Sends the request in the given version (the newest by default) and returns the response, an `answer`."""
+        """Sends the request in the given version, or the newest that both know; returns the response, an `answer`."""
         assert answer is expected_answer(request), f"{answer.__name__} answers no {type(request).__name__}"
         api_key = request.API_KEY
         assert api_key is not None
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        connection = self._ready_connection() or await self._connect(timeout_s)
         if version is None:
-            version = schema_versions(api_key)[1]
-        frame = await self.call_encoded(api_key, version, request.encode(version), timeout_s=timeout_s)
+            versions = connection.versions
+            version = schema_versions(api_key)[1] if versions is None else versions.newest(api_key)
+        frame = await self._send(connection, api_key, version, request.encode(version), deadline_s, timeout_s)
+        self._backoff.answered()
         return decode_answer(self._peer, answer, frame, version)
 
     async def call_encoded(
@@ -89,21 +103,32 @@ class RpcClient:
     ) -> Frame:
         """The same with a body that is encoded already: the answer is a buffer and where the body begins in it."""
         deadline_s = asyncio.get_running_loop().time() + timeout_s
-        connection = self._usable_connection() or await self._connect(timeout_s)
-        if connection is not self._connection:
-            raise PeerUnreachable(f"{self._peer}: the connection was closed")
+        connection = self._ready_connection() or await self._connect(timeout_s)
+        frame = await self._send(connection, api_key, version, body, deadline_s, timeout_s)
+        self._backoff.answered()
+        return frame
+
+    def _send(
+        self,
+        connection: ClientConnection,
+        api_key: int,
+        version: int,
+        body: bytes | bytearray,
+        deadline_s: float,
+        timeout_s: float,
+    ) -> asyncio.Future[Frame]:
+        if connection.versions is not None:
+            connection.versions.require(api_key, version)
         under_way = connection.conversation
         if len(under_way) >= self._requests_max or (
             under_way and under_way.in_flight_bytes + len(body) > self._bytes_max
         ):
             raise PeerBusy(f"{self._peer}: {len(under_way)} requests are under way already")
-        frame = await connection.send(api_key, version, body, deadline_s, timeout_s)
-        self._backoff.answered()
-        return frame
+        return connection.send(api_key, version, body, deadline_s, timeout_s)
 
     # -- the connection ----------------------------------------------------------------------------------------------
 
-    def _usable_connection(self) -> ClientConnection | None:
+    def _ready_connection(self) -> ClientConnection | None:
         """The open connection, unless the peer has moved."""
         if self._is_closed:
             raise PeerUnreachable(f"{self._peer}: this node is stopping")
@@ -124,9 +149,12 @@ class RpcClient:
         try:
             async with asyncio.timeout(timeout_s):
                 # Shielded: others may be waiting for the same connection.
-                return await asyncio.shield(connecting)
+                connection = await asyncio.shield(connecting)
         except TimeoutError:
             raise RpcTimedOut(f"{self._peer} could not be reached within {timeout_s:g} s") from None
+        if connection is not self._connection:
+            raise PeerUnreachable(f"{self._peer}: the connection was closed")
+        return connection
 
     async def _open(self) -> ClientConnection:
         try:
@@ -138,7 +166,7 @@ class RpcClient:
                 reason = "this node is stopping" if self._is_closed else "it closed the connection at once"
                 connection.abort(reason)
                 raise PeerUnreachable(f"{self._peer}: {reason}")
-        except PeerUnreachable as failure:
+        except RpcError as failure:
             self._failed(str(failure).removeprefix(f"{self._peer}: "))
             raise
         finally:
@@ -147,7 +175,26 @@ class RpcClient:
         return connection
 
     async def _open_at(self, address: Address) -> ClientConnection:
-        """A connection that is ready for requests. TLS, SASL and whatever else comes before them belongs here."""
+        """A connection that is ready for requests."""
+        connection = await self._dial(address)
+        if not self._asks_versions:
+            return connection
+        try:
+            await connection.shake_hands(begin_handshake(self._peer, NODE_SOFTWARE_NAME), HANDSHAKE_TIMEOUT_S)
+        except PeerUnreachable:
+            # A node of version 0.1 that is starting answers the quorum's requests and closes for any other.
+            connection = await self._dial(address)
+            connection.versions = PeerVersions.of_silent_node(self._peer)
+        except RpcTimedOut as failure:
+            # Nothing was asked for yet: a call may try again without doubt.
+            raise PeerUnreachable(str(failure)) from None
+        except BaseException:
+            connection.abort("the connection was given up")
+            raise
+        return connection
+
+    async def _dial(self, address: Address) -> ClientConnection:
+        """A connection without a word said on it. TLS belongs here."""
         host, port = address
         try:
             async with asyncio.timeout(self._connect_timeout_s):

@@ -11,12 +11,13 @@ from struct import pack, unpack
 import pytest
 from tests.waiting import eventually
 
-from tidelog.net.client.errors import BadAnswer, PeerBusy, PeerUnreachable, RpcTimedOut
+from tidelog.net.client.errors import BadAnswer, PeerBusy, PeerUnreachable, RpcTimedOut, UnsupportedByPeer
 from tidelog.net.client.pipelined import RpcClient
 from tidelog.net.client.pool import RpcPool
 from tidelog.node.event_loop import new_event_loop
-from tidelog.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tidelog.protocol.generated.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from tidelog.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tidelog.protocol.private_apis import RAFT_API_KEY
 from tidelog.testing.broker import AsyncBroker
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +67,8 @@ class Peer:
             writer.close()
 
     def client(self, **options: object) -> RpcClient:
-        return RpcClient("node 2", lambda: self.address, client_id="node-1", **options)  # type: ignore[arg-type]
+        """Without a handshake, unless the options say so: the peers here answer nothing but heartbeats."""
+        return RpcClient("node 2", lambda: self.address, client_id="node-1", **{"asks_versions": False, **options})  # type: ignore[arg-type]
 
 
 def heartbeat_response(correlation_id: int, error_code: int = 0) -> bytes:
@@ -146,7 +148,7 @@ def test_what_was_given_up_does_not_arrive_later(loop: str) -> None:
     size = 8 << 20
 
     async def give_up_on(address: tuple[str, int]) -> None:
-        client = RpcClient("node 2", lambda: address, client_id="node-1")
+        client = RpcClient("node 2", lambda: address, client_id="node-1", asks_versions=False)
         with pytest.raises(RpcTimedOut):
             await client.call_encoded(HeartbeatRequest.API_KEY or 0, 4, bytes(size), timeout_s=0.3)
         client.close()
@@ -230,7 +232,7 @@ async def test_a_peer_without_an_address_is_unreachable() -> None:
 async def test_a_peer_that_moves_is_followed() -> None:
     async with Peer(answer_at_once) as old, Peer(answer_at_once) as new:
         where = old
-        client = RpcClient("node 2", lambda: where.address, client_id="node-1")
+        client = RpcClient("node 2", lambda: where.address, client_id="node-1", asks_versions=False)
         await heartbeat(client)
         where = new
         await heartbeat(client)
@@ -343,3 +345,89 @@ async def test_a_call_cancelled_in_the_moment_its_connection_opens_is_cancelled(
         with pytest.raises(asyncio.CancelledError):
             await call
         client.close()
+
+
+class Node:
+    """A peer that answers heartbeats and, unless it is starting, ApiVersions."""
+
+    def __init__(self, heartbeat_version_max: int) -> None:
+        self.heartbeat_version_max = heartbeat_version_max
+        self.closes_for: int | None = None
+        """The API key that it closes the connection for."""
+        self.seen: list[tuple[int, int]] = []
+        """API keys and versions."""
+
+    async def __aenter__(self) -> Node:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.address = self._server.sockets[0].getsockname()[:2]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                frame = await reader.readexactly(unpack(">i", await reader.readexactly(4))[0])
+                api_key, version, correlation_id = unpack(">hhi", frame[:8])
+                self.seen.append((api_key, version))
+                if api_key == self.closes_for:
+                    break
+                if api_key == HEARTBEAT.API_KEY:
+                    header, body = b"\0" if version == 4 else b"", HeartbeatResponse(error_code=7).encode(version)
+                else:
+                    key = ApiVersion(api_key=12, min_version=0, max_version=self.heartbeat_version_max)
+                    header, body = b"", ApiVersionsResponse(api_keys=[key]).encode(version)
+                writer.write(pack(">ii", 4 + len(header) + len(body), correlation_id) + header + body)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    def client(self) -> RpcClient:
+        return RpcClient("node 2", lambda: self.address, client_id="node-1")
+
+
+async def test_a_connection_learns_what_the_peer_serves_and_the_next_one_learns_it_again() -> None:
+    async with Node(2) as node:
+        client = node.client()
+        assert [(await heartbeat(client)).error_code for _ in range(2)] == [7, 7]
+        assert node.seen == [(18, 3), (12, 2), (12, 2)]
+        node.heartbeat_version_max = 9
+        client.hang_up()
+        await heartbeat(client)
+        assert node.seen[3:] == [(18, 3), (12, 4)]
+        client.close()
+
+
+async def test_a_version_that_the_peer_does_not_serve_is_not_sent() -> None:
+    async with Node(2) as node:
+        client = node.client()
+        with pytest.raises(UnsupportedByPeer, match="node 2 supports versions 0 to 2 of Heartbeat, not version 3"):
+            await client.call(HEARTBEAT, HeartbeatResponse, version=3)
+        assert node.seen == [(18, 3)]
+        assert client.is_connected
+        client.close()
+
+
+async def test_a_peer_that_closes_for_the_handshake_is_called_without_one() -> None:
+    """A node of version 0.1 that starts does, and cannot start without its quorum."""
+    async with Node(2) as node:
+        node.closes_for = 18
+        client = node.client()
+        await client.call_encoded(RAFT_API_KEY, 0, b"")
+        assert node.seen == [(18, 3), (RAFT_API_KEY, 0)]
+        client.close()
+
+
+async def test_a_client_that_is_closed_during_the_handshake_leaves_no_connection() -> None:
+    async with Peer(stay_silent) as peer:
+        client = peer.client(asks_versions=True)
+        call = asyncio.ensure_future(heartbeat(client))
+        while not peer.seen:
+            await asyncio.sleep(0.001)
+        client.close()
+        with pytest.raises((PeerUnreachable, asyncio.CancelledError)):
+            await call
+        assert not client.is_connected

@@ -1,0 +1,1 @@
+"""Doors beside Kafka's protocol. They translate into calls of the layers below, and decide nothing."""

@@ -1,1 +1,4 @@
-"""Consumer groups: pure cores below `core`, and the coordinator that hosts them on `__consumer_offsets`."""
+"""Consumer groups of both protocols and their committed offsets.
+
+`core` decides and replays; the coordinator hosts it on `__consumer_offsets`. May use `coordination` and below.
+"""

@@ -1,1 +1,1 @@
-"""The broker's settings, one module per section of the configuration file."""
+"""The broker's settings, one module per section of the configuration file; `config.broker` joins them."""

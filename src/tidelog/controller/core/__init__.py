@@ -1,1 +1,4 @@
-"""What the controller decides: pure functions from an image and a request to records and a reply."""
+"""What the controller decides: functions from an image and a request to records and a reply.
+
+Pure: no input or output; time is an argument. May use `metadata`, `config`, `protocol` and `model`.
+"""

@@ -1,1 +1,4 @@
-"""Classic groups and committed offsets as pure state: no socket, file, clock or chance; time is an argument."""
+"""Classic groups and committed offsets: decides requests into records and replays records into state.
+
+Pure: no input or output; time is an argument. `consumer` holds the groups of KIP-848.
+"""

@@ -1,1 +1,4 @@
-"""Raft as a machine without input or output: events in, effects out."""
+"""Raft as a machine: events in, effects out, in the order in which the shell must carry them out.
+
+Pure: no input or output, no clock, no chance. May use `model`.
+"""

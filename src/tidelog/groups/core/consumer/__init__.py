@@ -1,1 +1,4 @@
-"""Groups of the consumer protocol (KIP-848): the coordinator assigns, members are told by their heartbeats."""
+"""Groups of the consumer protocol (KIP-848): the coordinator assigns, members learn of it by their heartbeats.
+
+Pure, as all of `groups.core`.
+"""

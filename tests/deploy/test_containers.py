@@ -89,7 +89,7 @@ def test_a_service_is_a_node_that_can_be_reached(service: Service) -> None:
     assert config.data_directory in service.mounts
     assert config.admin_listen is not None
     inside = {listener.name: listener.port for listener in config.bound_listeners}
-    advertised = {listener.name: (listener.host, listener.port) for listener in config.told_listeners}
+    advertised = {listener.name: (listener.host, listener.port) for listener in config.effective_advertised_listeners}
     assert advertised["INTERNAL"] == (service.name, inside["INTERNAL"])
     host, port = advertised["HOST"]
     assert host == "localhost"
@@ -119,7 +119,7 @@ def test_the_nodes_of_the_cluster_know_one_another() -> None:
     internal = {
         f"{node_id}@{listener.host}:{listener.port}"
         for node_id, config in configs.items()
-        for listener in config.told_listeners
+        for listener in config.effective_advertised_listeners
         if listener.name == config.inter_node_listener_name
     }
     assert all(set(config.controller_quorum_voters) == internal for config in configs.values())

@@ -104,7 +104,7 @@ def _alter_factor(args: argparse.Namespace, configs: dict[str, str]) -> int:
 
 def _alter_settings(args: argparse.Namespace, configs: dict[str, str]) -> tuple[list[Change], dict[str, Any]]:
     admin = connect_admin(args)
-    from tidelog.cli.configs import alter_configs, check_names
+    from tidelog.cli.cluster_configs import alter_configs, check_names
 
     found = cluster_metadata(admin, args).topics.get(args.name)
     if found is None:
@@ -150,7 +150,7 @@ def _inherited(entry: Any) -> str | None:
     """What holds without a value of the topic's own: the first of the other sources, which are in their order."""
     from confluent_kafka.admin import ConfigSource
 
-    from tidelog.cli.configs import in_unit_of
+    from tidelog.cli.cluster_configs import in_unit_of
 
     for synonym in entry.synonyms.values():
         if ConfigSource(synonym.source) != ConfigSource.DYNAMIC_TOPIC_CONFIG:

@@ -137,7 +137,7 @@ def _values_of(setting: Setting | None) -> tuple[str, ...]:
 
 
 def _profiles(_: Wanted) -> list[tuple[str, str]]:
-    from tidelog.cli.profiles import read_profiles
+    from tidelog.cli.profiles_file import read_profiles
 
     return [(name, profile.bootstrap) for name, profile in read_profiles().by_name.items()]
 

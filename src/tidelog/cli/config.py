@@ -13,7 +13,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "others show and change the settings of topics, brokers and groups of a running cluster.",
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    from tidelog.cli.configs import add_cluster_parsers
+    from tidelog.cli.cluster_configs import add_cluster_parsers
     from tidelog.cli.explain_settings import add_explain_parser
 
     add_explain_parser(verbs)

@@ -83,13 +83,13 @@ def _find_profile(name: str | None, asked_by: str) -> Profile | None:
     if name is None and (path is None or not os.path.exists(path)):
         # Most users have none: they pay for one look at the disk.
         return None
-    from tidelog.cli.profiles import find_profile
+    from tidelog.cli.profiles_file import find_profile
 
     return find_profile(name, asked_by)
 
 
 def profiles_file() -> str | None:
-    """Where profiles are kept (profiles.py reads them); None for a user without a home."""
+    """Where profiles are kept (profiles_file.py reads them); None for a user without a home."""
     configured = os.environ.get("XDG_CONFIG_HOME", "")
     # The XDG specification has relative paths ignored.
     directory = configured if configured.startswith("/") else os.path.expanduser("~/.config")

@@ -10,7 +10,7 @@ from tidelog.cli.confirming import confirm
 from tidelog.cli.connection import BOOTSTRAP_VARIABLE, ORDER, PROFILE_VARIABLE, Profile, connection_of
 from tidelog.cli.errors import CommandError, UsageError
 from tidelog.cli.output import note, print_fields, print_json, print_table
-from tidelog.cli.profiles import (
+from tidelog.cli.profiles_file import (
     NAME,
     NAME_RULE,
     Profiles,

@@ -133,8 +133,8 @@ class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSec
         return self._parsed("listeners", self.listeners)
 
     @property
-    def told_listeners(self) -> tuple[Listener, ...]:
-        """What clients are told, one for each bound listener, in the same order.
+    def effective_advertised_listeners(self) -> tuple[Listener, ...]:
+        """The listeners that clients learn of: one for each bound listener, in the same order.
 
         A host that is empty or 0.0.0.0 and a port of 0 are left for the node to fill in once it is bound.
         """

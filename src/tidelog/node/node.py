@@ -328,9 +328,9 @@ class Node:
     def _endpoints(self) -> list[Endpoint]:
         """What clients are told: the advertised addresses, completed by what was really bound."""
         endpoints = []
-        for told, bound in zip(self.config.told_listeners, self._listeners, strict=True):
-            host = told.host if told.host not in ("", "0.0.0.0", "::") else socket.gethostname()
-            endpoints.append(Endpoint(told.name, host, told.port or bound.port))
+        for advertised, bound in zip(self.config.effective_advertised_listeners, self._listeners, strict=True):
+            host = advertised.host if advertised.host not in ("", "0.0.0.0", "::") else socket.gethostname()
+            endpoints.append(Endpoint(advertised.name, host, advertised.port or bound.port))
         return endpoints
 
     def _new_group_coordinator(self, controller: ControllerService, table: PartitionTable) -> GroupCoordinator:

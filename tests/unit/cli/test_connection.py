@@ -145,5 +145,5 @@ def test_without_a_file_nothing_but_a_look_for_it_is_done(monkeypatch: pytest.Mo
     for name in (connection.BOOTSTRAP_VARIABLE, connection.PROFILE_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
-    monkeypatch.setitem(sys.modules, "tidelog.cli.profiles", None)
+    monkeypatch.setitem(sys.modules, "tidelog.cli.profiles_file", None)
     assert connection.connection_of(argparse.Namespace()).is_default

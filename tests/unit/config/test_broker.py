@@ -101,7 +101,10 @@ def test_listeners() -> None:
         }
     )
     assert config.bound_listeners == (Listener("PLAINTEXT", "", 9092), Listener("INSIDE", "::1", 0))
-    assert config.told_listeners == (Listener("PLAINTEXT", "kafka.example", 443), Listener("INSIDE", "::1", 0))
+    assert config.effective_advertised_listeners == (
+        Listener("PLAINTEXT", "kafka.example", 443),
+        Listener("INSIDE", "::1", 0),
+    )
     assert str(config.bound_listeners[1]) == "INSIDE://[::1]:0"
     assert parse_listener("localhost:1") == Listener("PLAINTEXT", "localhost", 1)
 

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from tests.unit.groups.driver import SESSION_MS, ShardDriver
 
-from tidelog.groups.core.group import ClassicGroup
+from tidelog.groups.core.classic_group import ClassicGroup
 from tidelog.groups.core.messages import OffsetToCommit
 from tidelog.groups.core.state import TRANSITIONS, ClassicGroupState
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tidelog.coordination.decision import Decision, Moment
+from tidelog.groups.core.classic_group import ClassicGroup
 from tidelog.groups.core.consumer.group import ConsumerGroup
-from tidelog.groups.core.group import ClassicGroup
 from tidelog.groups.core.messages import Commit, DeleteOffsets, FetchedOffset, FetchOffsets
 from tidelog.groups.core.pending_offsets import PendingOffsets
 from tidelog.groups.core.records import CommittedOffset, OffsetCommitRecord

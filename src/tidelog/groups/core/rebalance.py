@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tidelog.coordination.deadlines import DeadlineQueue
 from tidelog.coordination.decision import Decision, Moment
-from tidelog.groups.core.group import ClassicGroup, Member
+from tidelog.groups.core.classic_group import ClassicGroup, Member
 from tidelog.groups.core.messages import UNKNOWN_MEMBER_ID, Joined, Synced
 from tidelog.groups.core.records import GroupMetadataRecord, StoredGroup
 from tidelog.groups.core.settings import EMPTY_GROUP_RETRY_MS, STATIC_REJOIN_TIMEOUT_MIN_MS, GroupSettings

@@ -13,12 +13,12 @@ from typing import Final
 
 from tidelog.coordination.deadlines import DeadlineQueue
 from tidelog.coordination.decision import Decision, Moment
-from tidelog.groups.core import joining, membership, offsets
+from tidelog.groups.core import classic_joining, classic_membership, offsets
+from tidelog.groups.core.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from tidelog.groups.core.consumer.group import ConsumerGroup
 from tidelog.groups.core.consumer.groups import REBALANCE, ConsumerGroups
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, DescribedConsumerGroup, HeartbeatReply
 from tidelog.groups.core.consumer.records import GroupEpochRecord
-from tidelog.groups.core.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from tidelog.groups.core.messages import (
     UNKNOWN_MEMBER_ID,
     Commit,
@@ -80,7 +80,7 @@ class GroupShard:
             if request.member_id != UNKNOWN_MEMBER_ID:
                 return Decision(Joined(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
             group = self.groups[request.group_id] = ClassicGroup(request.group_id)
-        decision = joining.decide_join(group, request, token, now, self._settings, self._rebalancer)
+        decision = classic_joining.decide_join(group, request, token, now, self._settings, self._rebalancer)
         if consumer is not None:
             self._replace_empty(consumer, request, decision)
         self._maybe_forget(group)
@@ -106,7 +106,7 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if group is None:
             return Decision(Synced(ErrorCode.UNKNOWN_MEMBER_ID))
-        return membership.decide_sync(group, request, token, now, self._rebalancer)
+        return classic_membership.decide_sync(group, request, token, now, self._rebalancer)
 
     def decide_heartbeat(self, request: Heartbeat, now: Moment) -> Decision[ErrorCode]:
         group = self.groups.get(request.group_id)
@@ -115,7 +115,7 @@ class GroupShard:
             if consumer is not None:
                 return self.consumers.decide_classic_heartbeat(consumer, request, now)
             return Decision(ErrorCode.UNKNOWN_MEMBER_ID)
-        return membership.decide_heartbeat(group, request, now, self._rebalancer)
+        return classic_membership.decide_heartbeat(group, request, now, self._rebalancer)
 
     def decide_leave(self, request: Leave, now: Moment) -> Decision[Left]:
         consumer = self.consumers.get(request.group_id)
@@ -125,7 +125,7 @@ class GroupShard:
         if group is None:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
             return Decision(Left(NO_ERROR, [LeftMember(m.member_id, m.instance_id, unknown) for m in request.members]))
-        decision = membership.decide_leave(group, request, now, self._rebalancer)
+        decision = classic_membership.decide_leave(group, request, now, self._rebalancer)
         self._maybe_forget(group)
         return decision
 

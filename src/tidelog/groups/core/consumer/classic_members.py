@@ -6,6 +6,7 @@ SyncGroup fetches what the join decided, Heartbeat tells the member to join agai
 
 from __future__ import annotations
 
+from tidelog.groups.core.classic_group import CONSUMER_PROTOCOL_TYPE
 from tidelog.groups.core.consumer import embedded
 from tidelog.groups.core.consumer.assigning import put_off_ms, refresh_epoch, remove_member, replace_member
 from tidelog.groups.core.consumer.draft import Draft
@@ -13,7 +14,6 @@ from tidelog.groups.core.consumer.group import ConsumerGroup
 from tidelog.groups.core.consumer.heartbeats import World, advance, check_room, validate_static
 from tidelog.groups.core.consumer.records import ClassicMember, Subscription
 from tidelog.groups.core.consumer.state import UNRELEASED_PARTITIONS, UNREVOKED_PARTITIONS
-from tidelog.groups.core.group import CONSUMER_PROTOCOL_TYPE
 from tidelog.groups.core.messages import (
     UNKNOWN_MEMBER_ID,
     Heartbeat,

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from tidelog.coordination.deadlines import DeadlineQueue
 from tidelog.coordination.decision import Decision, Moment
+from tidelog.groups.core.classic_group import ClassicGroup
+from tidelog.groups.core.classic_joining import CLIENT_ID_CHARACTERS_IN_MEMBER_ID_MAX
 from tidelog.groups.core.consumer import classic_members, heartbeats, migration
 from tidelog.groups.core.consumer.assigning import put_off_ms, refresh_target
 from tidelog.groups.core.consumer.draft import Draft
@@ -31,8 +33,6 @@ from tidelog.groups.core.consumer.records import (
 )
 from tidelog.groups.core.consumer.state import MemberState
 from tidelog.groups.core.consumer.validation import validate_heartbeat
-from tidelog.groups.core.group import ClassicGroup
-from tidelog.groups.core.joining import CLIENT_ID_CHARACTERS_IN_MEMBER_ID_MAX
 from tidelog.groups.core.messages import (
     Commit,
     FetchOffsets,

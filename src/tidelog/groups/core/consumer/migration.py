@@ -7,6 +7,7 @@ JoinGroup and SyncGroup. Downwards, members and assignments become a generation,
 from __future__ import annotations
 
 from tidelog.coordination.decision import Moment
+from tidelog.groups.core.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member
 from tidelog.groups.core.consumer import embedded
 from tidelog.groups.core.consumer.assigning import metadata_hash
 from tidelog.groups.core.consumer.group import ConsumerGroup
@@ -25,7 +26,6 @@ from tidelog.groups.core.consumer.records import (
     TargetRecord,
 )
 from tidelog.groups.core.consumer.state import MemberState
-from tidelog.groups.core.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member
 from tidelog.groups.core.records import GroupMetadataRecord, StoredGroup
 from tidelog.groups.core.settings import GroupSettings
 from tidelog.metadata.image import MetadataImage

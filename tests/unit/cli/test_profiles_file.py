@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.cli import profiles
+from tidelog.cli import profiles_file
 from tidelog.cli.connection import Profile
 from tidelog.cli.errors import CommandError
-from tidelog.cli.profiles import Profiles, find_profile, read_profiles, write_profiles
+from tidelog.cli.profiles_file import Profiles, find_profile, read_profiles, write_profiles
 
 PROD = Profile("prod", "a:1,b:2", {"security.protocol": "SSL", "sasl.password": "yes: #1"})
 
@@ -53,7 +53,7 @@ def test_a_write_that_fails_leaves_the_old_file(path: Path, monkeypatch: pytest.
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(profiles.os, "replace", fail)
+    monkeypatch.setattr(profiles_file.os, "replace", fail)
     with pytest.raises(CommandError, match="cannot be written: No space left on device"):
         write_profiles(Profiles({}, None))
     assert read_profiles().by_name == {"prod": PROD}
@@ -77,7 +77,10 @@ def test_a_write_that_fails_leaves_the_old_file(path: Path, monkeypatch: pytest.
             "profiles: {a: {bootstrap: x, clients: {}}}\n",
             ": profiles.a.clients: is not known here; did you mean c",
         ),
-        ("profiles: {a: {bootstrap: x, client: {b: [c]}}}\n", ": profiles.a.client.b: a single value is expected here"),
+        (
+            "profiles: {a: {bootstrap: x, client: {b: [c]}}}\n",
+            ": profiles.a.client.b: a single value is expected here",
+        ),
         ("use: [a]\n", ": use: a single value is expected here"),
         ("profiles:\n  a: {\n", " line 3: "),
         ("profiles: " + "[" * 100_000, ": "),
@@ -127,4 +130,4 @@ def test_a_profile_by_name_and_the_one_in_use(path: Path) -> None:
 def test_a_relative_directory_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", "here")
-    assert profiles.profiles_path() == tmp_path / ".config" / "tidelog" / "profiles.yaml"
+    assert profiles_file.profiles_path() == tmp_path / ".config" / "tidelog" / "profiles.yaml"

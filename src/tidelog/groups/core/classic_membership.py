@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.coordination.decision import Decision, Moment
-from tidelog.groups.core.group import ClassicGroup
+from tidelog.groups.core.classic_group import ClassicGroup
 from tidelog.groups.core.messages import (
     UNKNOWN_MEMBER_ID,
     Heartbeat,

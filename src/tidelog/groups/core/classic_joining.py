@@ -7,7 +7,7 @@ such a decision is None.
 from __future__ import annotations
 
 from tidelog.coordination.decision import Decision, Moment
-from tidelog.groups.core.group import ClassicGroup, Member
+from tidelog.groups.core.classic_group import ClassicGroup, Member
 from tidelog.groups.core.messages import UNKNOWN_MEMBER_ID, Join, Joined, Synced
 from tidelog.groups.core.rebalance import Rebalancer, joined
 from tidelog.groups.core.records import GroupMetadataRecord

@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace, changes: list[Change], done: dict[str, Any]) -> int:
     if args.json:
-        told = [{"name": change.name, "old": change.old, "new": change.new} for change in changes]
-        print_json({"name": args.name, **done, "changes": told})
+        documented = [{"name": change.name, "old": change.old, "new": change.new} for change in changes]
+        print_json({"name": args.name, **done, "changes": documented})
         return 0
     for change in changes:
         print(change.line(args.name))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PORT_DEFAULT = 9092
 CONNECT_SECONDS_MAX = 3.0
 METADATA_SECONDS_MAX = 5.0
-"""The first question to a broker; whoever is silent for so long is none."""
+"""How long a broker has for its first answer; what is silent for longer is not a broker."""
 
 ANSWER_SECONDS_MAX = 10.0
 """How long an admin request may take before the command gives up."""

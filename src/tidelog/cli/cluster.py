@@ -218,9 +218,9 @@ def _load_row(node: dict[str, Any]) -> list[Any]:
 
 
 def _statistic(node: dict[str, Any], name: str, form: Callable[[Any], str]) -> str | None:
-    """None until the node has told."""
-    told = node["statistics"]
-    return form(told[name]) if name in told else None
+    """None until the node has sent its statistics."""
+    statistics = node["statistics"]
+    return form(statistics[name]) if name in statistics else None
 
 
 def _duration(seconds: float) -> str:

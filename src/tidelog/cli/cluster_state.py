@@ -159,7 +159,7 @@ def read_state(connection: BrokerConnection) -> ClusterState:
         for topic in metadata.topics
         for found in sorted(topic.partitions, key=lambda found: found.partition_index)
     }
-    told = connection.call_json(STATISTICS_API_KEY, {})
+    statistics = connection.call_json(STATISTICS_API_KEY, {})
     quorum = _read_quorum(connection)
     return ClusterState(
         cluster.cluster_id,
@@ -168,9 +168,9 @@ def read_state(connection: BrokerConnection) -> ClusterState:
         {b.broker_id: Broker(b.host, b.port, b.rack, b.is_fenced) for b in cluster.brokers},
         partitions,
         quorum,
-        {int(node_id): dict(numbers) for node_id, numbers in told.get("nodes", {}).items()},
-        map(int, told.get("drained", ())),
-        {name: Lowered(int(factor), tuple(nodes)) for name, (factor, nodes) in told.get("lowered", {}).items()},
+        {int(node_id): dict(numbers) for node_id, numbers in statistics.get("nodes", {}).items()},
+        map(int, statistics.get("drained", ())),
+        {name: Lowered(int(factor), tuple(nodes)) for name, (factor, nodes) in statistics.get("lowered", {}).items()},
     )
 
 

@@ -159,7 +159,7 @@ def consumer_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 class Outage:
-    """Says that nobody answers, to those who would wait for ever: at once, and again now and then."""
+    """Reports that no broker answers, at once and then now and then: the command would wait for ever in silence."""
 
     def __init__(self) -> None:
         self._said_s = -OUTAGE_SECONDS

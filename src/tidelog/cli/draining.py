@@ -1,6 +1,6 @@
 """`tidelog cluster drain|undrain|rebalance`: replicas move off a node, come back to it, and are spread evenly.
 
-A drain keeps the replication factor of every topic, or is refused. What a drain that was told so takes away, the
+A drain keeps the replication factor of every topic, or is refused. What a drain with that option takes away, the
 cluster remembers (`tidelog.config.lowered`), `cluster status` shows, and undrain and rebalance give back.
 """
 

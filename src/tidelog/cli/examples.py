@@ -60,7 +60,7 @@ def run_load(args: argparse.Namespace) -> int:
     if source is None:
         names = ", ".join(path.stem for path in _pipelines())
         raise CommandError(f"no example {args.name}; there are {names}")
-    admin = connect_admin(args)  # A broker that is not there is told before a file is written.
+    admin = connect_admin(args)  # Fails for a missing broker before a file is written.
     pipeline = yaml.safe_load(source.read_text())
     target = Path(args.to) / args.name
     tables = [declared["table"] for declared in pipeline["sources"].values() if "table" in declared]

@@ -30,7 +30,7 @@ class Explained(NamedTuple):
     setting: Setting
     section: str
     value: str | None
-    """None when no value is in force: nobody gave one and there is no default."""
+    """None when no value is in force: none was given and there is no default."""
     place: str
     """Empty when the value is the default."""
 

@@ -37,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     listing.add_argument("--state", action="append", metavar="S", help="only in this state (stable, empty, ...)")
     _finish(listing, run_list)
 
-    describe = verbs.add_parser("describe", help="committed offsets, lag and who reads")
+    describe = verbs.add_parser("describe", help="committed offsets, lag and members")
     describe.add_argument("groups", nargs="*", metavar="GROUP")
     describe.add_argument("--all", action="store_true", help="all groups")
     _finish(describe, run_describe)
@@ -105,7 +105,7 @@ def _state_name(text: str) -> str:
 
 
 def describe_group(admin: AdminClient, group: str) -> ConsumerGroupDescription:
-    """State and members; CommandError for a group nobody knows."""
+    """State and members; CommandError for a group that does not exist."""
     future = admin.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS_MAX)[group]
     description: ConsumerGroupDescription = result_of(future, f"cannot describe group {group}")
     return description

@@ -53,7 +53,7 @@ class _NodeRemoved(Exception):
 
 class _LocalNode:
     def __init__(self, node_id: int, command: Callable[[int], list[str]]) -> None:
-        """`command` is asked at every start: what a node needs to be told depends on the data it has."""
+        """`command` is called at every start: the arguments of a node depend on the data it has."""
         self.node_id = node_id
         self._command = command
         self.process: subprocess.Popen[bytes] | None = None
@@ -156,9 +156,9 @@ class LocalCluster:
         begun = [node.node_id for node in self.nodes if has_metadata(node_directory(self._data, node.node_id))]
         founders, is_formed = self._plan.founders, self._plan.is_formed
         if node_id in begun:
-            # Its metadata says who votes; this says where the others are now, perhaps at other ports.
-            told = begun if is_formed else sorted({*begun, *founders})
-            return [] if len(told) == 1 else ["-o", f"controller.quorum.voters={self._voters(told)}"]
+            # Its metadata names the voters; this says where they are now, perhaps at other ports.
+            voters = begun if is_formed else sorted({*begun, *founders})
+            return [] if len(voters) == 1 else ["-o", f"controller.quorum.voters={self._voters(voters)}"]
         others = [other for other in begun if other != node_id]
         if node_id in founders and (len(founders) > 1 or not others):
             identity = [] if not self._plan.cluster_id else ["-o", f"cluster.id={self._plan.cluster_id}"]
@@ -240,7 +240,7 @@ class LocalCluster:
                     node.maybe_restart()
 
     def send_signal(self, node_id: int, number: int) -> None:
-        """To one node, for those who try what happens then."""
+        """To one node, to see what happens then."""
         node = next(node for node in self.nodes if node.node_id == node_id)
         assert node.process is not None, "the node was started"
         node.process.send_signal(number)
@@ -314,12 +314,12 @@ def _find_apart(host: str, ports: dict[int, int]) -> str:
     for node_id, port in ports.items():
         try:
             with BrokerConnection(host, port) as connection:
-                told = connection.call(DescribeClusterRequest(endpoint_type=1), 2)
+                described = connection.call(DescribeClusterRequest(endpoint_type=1), 2)
         except CommandError as error:
             return str(error)
-        cluster_ids.add(told.cluster_id)
-        missing = set(ports) - {broker.broker_id for broker in told.brokers}
-        if missing or told.controller_id < 0:
+        cluster_ids.add(described.cluster_id)
+        missing = set(ports) - {broker.broker_id for broker in described.brokers}
+        if missing or described.controller_id < 0:
             return f"node {node_id} sees no node {min(missing)}" if missing else f"node {node_id} knows no controller"
     return "" if len(cluster_ids) == 1 else f"they belong to {' and '.join(sorted(cluster_ids))}"
 

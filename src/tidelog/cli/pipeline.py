@@ -201,7 +201,7 @@ def run_with_view(args: argparse.Namespace, pipeline: Pipeline, bootstrap: str) 
     view.finish(well)
     if well:
         return 0
-    # Why each failed was told when it happened.
+    # The reason of each failure was printed when it happened.
     failed = [status.name for status in run.statuses if status.state == "failed"]
     what = "query" if len(run.statuses) == 1 else f"{len(failed)} of {len(run.statuses)} queries"
     raise CommandError(f"{what} failed: {', '.join(failed)}")

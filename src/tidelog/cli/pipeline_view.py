@@ -28,7 +28,7 @@ def terminal_width() -> int:
 
 
 def print_statuses(statuses: Sequence[dict[str, Any]], *, errors: bool) -> None:
-    """`errors`: why queries failed, too; a view has told that already."""
+    """`errors`: why queries failed, too; a view has shown that already."""
     for line in table_lines(statuses, terminal_width() if sys.stdout.isatty() else None):
         print(line)
     for status in statuses:

@@ -95,7 +95,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--partitioner", choices=tuple(PARTITIONERS), default="murmur2", help="(default murmur2, as Java)"
     )
-    parser.add_argument("--acks", choices=("0", "1", "all"), default="all", help="who must have a record (default all)")
+    parser.add_argument(
+        "--acks",
+        choices=("0", "1", "all"),
+        default="all",
+        help="required acknowledgements: none, the leader's, or those of all in-sync replicas (default all)",
+    )
     parser.add_argument(
         "--compression", choices=("none", "gzip", "snappy", "lz4", "zstd"), default="none", help="(default none)"
     )

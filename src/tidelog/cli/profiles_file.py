@@ -43,7 +43,7 @@ def profiles_path() -> Path | None:
 
 
 def find_profile(name: str | None, asked_by: str) -> Profile | None:
-    """The profile of a name, or the one in use; None when none is. `asked_by` is who gave the name."""
+    """The profile of a name, or the one in use; None when none is. `asked_by` says where the name was given."""
     profiles = read_profiles()
     if name is None:
         if profiles.in_use is not None and profiles.in_use not in profiles.by_name:

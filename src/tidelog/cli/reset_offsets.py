@@ -1,4 +1,4 @@
-"""`tidelog groups reset-offsets`: moves the committed offsets of a group that nobody reads with at the moment.
+"""`tidelog groups reset-offsets`: moves the committed offsets of a group that has no members at the moment.
 
 New offsets are always kept within what the log holds. Without --execute nothing is changed, the plan is only shown.
 """

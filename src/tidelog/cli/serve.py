@@ -1,4 +1,4 @@
-"""`tidelog serve`: runs a node until it is told to stop.
+"""`tidelog serve`: runs a node until SIGTERM or SIGINT.
 
 One line on standard output when clients can connect, logs on standard error. The first SIGTERM or SIGINT stops the
 node in good order, the second ends the process at once. What keeps a node from starting is one line and exit code 1.
@@ -63,7 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--data", metavar="DIR", help="data directory, made when missing (default ./tidelog-data)")
     parser.add_argument("--config", metavar="FILE", help="YAML file with settings (or TIDELOG_CONFIG)")
     parser.add_argument("--node-id", metavar="N", help="number of this node (default 1)")
-    parser.add_argument("--advertise", metavar="HOST:PORT", help="address clients are told, if not the one listened on")
+    parser.add_argument("--advertise", metavar="HOST:PORT", help="advertised address, if not the one listened on")
     parser.add_argument(
         "--admin", metavar="HOST:PORT", help="address for /metrics, /healthz and /readyz (default: none)"
     )
@@ -184,7 +184,7 @@ def _say_ready(node: Node) -> None:
     try:
         print(line, flush=True)
     except OSError:
-        # Nobody reads our output; the node is no worse for it.
+        # Standard output is closed; the node runs on.
         logger.info("ready", address=node.address)
 
 

@@ -30,7 +30,7 @@ class _State:
     received = 0
     """The first signal, 0 while there was none."""
     is_unwinding = False
-    """Whether the main thread was told."""
+    """Whether the main thread was interrupted."""
     stop: Callable[[], None] | None = None
     last_words: Callable[[], None] | None = None
 

@@ -68,7 +68,7 @@ def _finish(parser: argparse.ArgumentParser, run: Any) -> None:
     parser.set_defaults(run=run)
 
 
-# -- who to ask --------------------------------------------------------------------------------------------------------
+# -- brokers to ask ----------------------------------------------------------------------------------------------------
 
 
 def _brokers(connection: BrokerConnection) -> dict[int, tuple[str, int]]:

@@ -24,7 +24,7 @@ _MILLISECONDS_PER = {"minutes": 60_000, "hours": 3_600_000}
 
 
 class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSection, ConsumerSection, LogSection):
-    """Everything a node can be told. `BrokerConfig()` is Kafka's defaults on 127.0.0.1:9092."""
+    """All settings of a node. `BrokerConfig()` is Kafka's defaults on 127.0.0.1:9092."""
 
     def _derive(self, given: dict[str, Any]) -> None:
         own = self.__dict__

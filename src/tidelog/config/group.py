@@ -26,7 +26,7 @@ class GroupConfig(Settings):
         default=5000,
         minimum=1,
         synonyms=("group.consumer.heartbeat.interval.ms",),
-        doc="How often a member of this consumer group is told to call.",
+        doc="The heartbeat interval that members of this consumer group are given.",
     )
     consumer_assignment_interval_ms: int = int32(
         default=1000,

@@ -19,7 +19,7 @@ class Lowered(NamedTuple):
     factor: int
     """The replicas each partition shall have again."""
     nodes: tuple[int, ...]
-    """Those whose drain took replicas away, in ascending order."""
+    """The nodes whose drain took replicas away, in ascending order."""
 
     def text(self) -> str:
         return f"{self.factor}:{','.join(map(str, self.nodes))}"

@@ -72,7 +72,7 @@ class Setting:
         self.dynamic = dynamic
         """Whether a running node takes a change; a setting that is not dynamic is read-only to admin clients."""
         self.internal = internal
-        """Works, but is not shown: for tests and for those who read the code."""
+        """Works, but is not listed: for tests."""
         self.sensitive = sensitive
         self.synonyms = synonyms
         """Topic settings: the broker settings that give the default, most specific first."""

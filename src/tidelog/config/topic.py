@@ -52,7 +52,7 @@ def check_throttled_replicas(replicas: tuple[str, ...]) -> str | None:
 
 
 class TopicConfig(Settings):
-    """All settings of one topic. Without arguments: what Kafka gives a topic nobody configured."""
+    """All settings of one topic. Without arguments: Kafka's defaults."""
 
     cleanup_policy: frozenset[str] = word_set(
         default=frozenset({"delete"}),
@@ -98,7 +98,7 @@ class TopicConfig(Settings):
         minimum=0,
         synonyms=("log.segment.delete.delay.ms",),
         doc="How long the files of dropped segments and deleted topics stay on disk; "
-        "less when the disk is full. Nobody needs the wait: readers hold open what they read.",
+        "less when the disk is full. The wait is not needed: readers hold open what they read.",
     )
     flush_messages: int = int64(
         default=INT64_MAX,

@@ -9,7 +9,7 @@ from tidelog.coordination.decision import Decision, Moment
 
 
 class CoordinatorCore(Protocol):
-    """State that is a fold over records, plus what may be forgotten in a crash (who waits, until when)."""
+    """State that is a fold over records, plus what may be lost in a crash (requests that wait, deadlines)."""
 
     def encode_records(self, records: Sequence[Any]) -> Sequence[tuple[bytes, bytes | None]]:
         """Key and value of each. All of a decision at once: a call from the host costs more than the record itself."""

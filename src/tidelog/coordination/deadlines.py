@@ -96,7 +96,7 @@ class DeadlineQueue(Generic[K]):
         return due
 
     def _forget_cancelled(self) -> None:
-        """What is cancelled may have been far off, and whoever comes and goes leaves more and more of it."""
+        """A cancelled deadline may have been far off, so that members that come and go leave more and more entries."""
         self._deadlines = {key: deadline for key, deadline in self._deadlines.items() if deadline.is_due}
         self._heap = []
         for deadline in self._deadlines.values():

@@ -1,4 +1,4 @@
-"""What a core decides: records for the log, a reply for the caller, replies for those who waited.
+"""What a core decides: records for the log, a reply for the caller, replies for requests that waited.
 
 Rules: nothing of a decision is visible outside before its records are committed; a core changes what the log
 remembers only in `replay`. Time is an argument and comes as a Moment.

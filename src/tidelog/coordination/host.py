@@ -1,7 +1,7 @@
 """Runs one core on one partition: decide, append, replay, and answer when committed.
 
 Everything happens on the event loop. Deciding, appending and replaying are one step without an await in between, so a
-core never sees its own decision half done. No reply, not even to a question, leaves before all that was appended before
+core never sees its own decision half done. No reply, not even to a read, leaves before all that was appended before
 it is committed: what a caller has seen cannot be undone by a failover.
 """
 
@@ -43,7 +43,7 @@ _AS_COORDINATOR_ERROR = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client of the coordinator is told when the log refuses a write: codes that its protocol knows."""
+"""The error code for clients of the coordinator when the log refuses a write: codes that its protocol knows."""
 
 
 class HostState(Enum):
@@ -131,9 +131,9 @@ class CoreHost(Generic[C]):
         self._perform(decision, now)
         reply = decision.reply
         if reply is None:
-            for released, told in decision.released:
+            for released, released_reply in decision.released:
                 if released == token:
-                    reply = told
+                    reply = released_reply
                     break
             else:
                 parked: asyncio.Future[R] = self._loop.create_future()
@@ -149,7 +149,7 @@ class CoreHost(Generic[C]):
         return reply
 
     def perform(self, decide: Callable[[Q, Moment], Decision[R]], request: Q) -> R:
-        """Decides `request` without waiting for the commit: for work that nobody is told of."""
+        """Decides `request` without waiting for the commit: for work that no client waits for."""
         self.check_active()
         now = self._now()
         decision = decide(request, now)
@@ -243,10 +243,11 @@ class CoreHost(Generic[C]):
             async with asyncio.timeout(self._commit_timeout_s):
                 await waiter
         except TimeoutError:
-            # The records may still be committed later; the client is told to ask again.
+            # The records may still be committed later; the client retries.
             raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The write was not committed in time.") from None
         finally:
-            # All are as patient, so who gives up is the first; a commit that never comes must not gather them.
+            # All have the same timeout, so the first gives up first; without this they would pile up while no commit
+            # comes.
             while self._awaiting_commit and self._awaiting_commit[0][1].done():
                 self._awaiting_commit.popleft()
 
@@ -271,7 +272,7 @@ class CoreHost(Generic[C]):
             now = self._now()
             self._perform(self.core.decide_deadlines(now), now)
         except BrokerError:
-            # Logged where it failed. Only the periodic clean-up writes for nobody, and it comes round again.
+            # Logged where it failed. Only the periodic clean-up writes without a caller, and it runs again.
             self._arm()
 
     # -- loading and unloading ---------------------------------------------------------------------------------------
@@ -340,7 +341,7 @@ class CoreHost(Generic[C]):
         self.core.replay(record, offset, producer_id)
 
     def unload(self) -> None:
-        """This node stops being the coordinator: everyone who waits is sent to look for the new one."""
+        """This node stops being the coordinator: every waiting caller is sent to the new one."""
         if self.state is HostState.CLOSED:
             return
         self.state = HostState.CLOSED

@@ -81,7 +81,7 @@ class PartitionLog:
     def watch(self, on_commit: Callable[[], None], on_lost: Callable[[], None]) -> None:
         self._on_commit = on_commit
         self._on_lost = on_lost
-        # What the last leader wrote may not be committed yet, and a question alone appends nothing that would tell.
+        # What the last leader wrote may not be committed yet, and a read appends nothing whose commit would show it.
         self._await_commit(self.end_offset)
 
     def _await_commit(self, end_offset: int) -> None:
@@ -98,7 +98,7 @@ class PartitionLog:
             self._on_lost()
 
     def gives_up_short_of_replicas(self, partition: Partition, /) -> bool:
-        """What was replayed stays; whoever asked for it is told by the host when its patience ends."""
+        """What was replayed stays; the host answers the callers when their commit timeout ends."""
         return False
 
     def close(self) -> None:

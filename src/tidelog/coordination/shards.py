@@ -1,8 +1,8 @@
 """The shards of a coordinator: one hosted core per partition of its internal topic that this node leads.
 
-The metadata says who leads: a node that comes to lead a partition loads its shard by replay; one that no longer does,
-or does so in a new term, drops it. Until a shard is loaded everything it is asked answers COORDINATOR_LOAD_IN_PROGRESS,
-and what lives on partitions led elsewhere NOT_COORDINATOR.
+The metadata names the leaders: a node that comes to lead a partition loads its shard by replay; one that no longer
+does, or does so in a new term, drops it. Until a shard is loaded everything it is asked answers
+COORDINATOR_LOAD_IN_PROGRESS, and what lives on partitions led elsewhere NOT_COORDINATOR.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Shards(Generic[C]):
         """0 while the topic does not exist."""
         self._shards: dict[int, CoreHost[C]] = {}
         self._leader_epochs: dict[int, int] = {}
-        """The term of every shard: in another one somebody else may have written to its log."""
+        """The term of every shard: in another term another node may have written to its log."""
         self._tasks = BackgroundTasks()
         self._creating: asyncio.Task[None] | None = None
 
@@ -90,7 +90,7 @@ class Shards(Generic[C]):
         self._follow_leaders()
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Comes after the partitions were told, which have by then what the image says."""
+        """Called after the partitions have applied the same image."""
         self.image = image
         if self.topic in delta.topics.partitions_changed or any(
             topic.name == self.topic for topic in (*delta.topics.created.values(), *delta.topics.deleted)

@@ -239,7 +239,7 @@ class GroupCoordinator:
         async for group_id in with_pauses(dict.fromkeys(group_ids)):
             try:
                 shard = self.shard_of(group_id)
-                # All in one step: whoever joins or commits in between would lose a part of its offsets.
+                # All in one step: a member that joined or committed in between would lose a part of its offsets.
                 while shard.perform(shard.core.decide_prepare_deletion, group_id):
                     pass
                 deleted = await shard.execute(shard.core.decide_delete_groups, (group_id,))

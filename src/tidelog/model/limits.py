@@ -19,14 +19,14 @@ REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
 they came as; records stay bytes."""
 
 QUESTION_BYTES_MAX: Final = 1024 * 1024
-"""The largest request that names things to be told about, or to be done with, one by one: names of a few bytes, each
+"""The largest request that looks up or changes things named one by one: names of a few bytes, each
 of which takes the loop some microseconds."""
 
 BOUND_BY_FRAME: Final = 2**31 - 1
 """For what carries records: the listener has looked at its size (`socket.request.max.bytes`)."""
 
 GROUP_CONFIGS_DESCRIBED_MAX: Final = 10_000
-"""Groups whose settings one request is told: any name has some, and they take hundreds of times its bytes."""
+"""Groups whose settings one response describes: any name has some, and they take hundreds of times its bytes."""
 
 KEYS_BETWEEN_PAUSES: Final = 200
 """How many of the things that a request names are looked at before others get their turn."""

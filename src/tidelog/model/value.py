@@ -1,7 +1,7 @@
 """Values: classes that are their fields, as frozen dataclasses are, made without compiling code when they are imported.
 
 A dataclass costs a node about half a millisecond at every start, and the machines have dozens of messages, events and
-effects. Type checkers see a frozen dataclass; at run time nothing stops a change, and nobody makes one.
+effects. Type checkers see a frozen dataclass; at run time nothing stops a change, and no code makes one.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class RejectedBatch(InvalidRecord):
 
 
 class BatchHeader(QuickValue):
-    """The fields in the order of the wire; nobody changes those of a header that is there already."""
+    """The fields in the order of the wire. Never changed after construction."""
 
     __slots__ = _FIELD_NAMES
 

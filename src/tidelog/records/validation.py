@@ -169,7 +169,7 @@ def _check_size(size: int, rules: ProduceRules) -> None:
 
 
 def _check_count(payload: bytes, header: BatchHeader) -> None:
-    """What this node writes anew must be what its header says."""
+    """A batch that this node rebuilds must hold what its header says."""
     for _ in iterate_spans(payload, header.record_count):
         pass
 

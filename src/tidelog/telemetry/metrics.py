@@ -2,7 +2,7 @@
 
 Rules: an increment is one attribute access and one addition, never a lookup by label or a lock; everything belongs to
 the node's event loop (threads hand their figures back to it); names, labels and text formats exist only in
-`exposition`, which runs when somebody scrapes. Keep an `ApiMetrics` or `TopicMetrics` where it is used instead of
+`exposition`, which runs at a scrape. Keep an `ApiMetrics` or `TopicMetrics` where it is used instead of
 looking it up per request.
 """
 
@@ -165,7 +165,7 @@ class NodeSample(NamedTuple):
 
 
 class NodeMetrics:
-    """All figures of one node. The fields are public: whoever does the thing adds the one."""
+    """All figures of one node. The fields are public: the code that does what is counted adds to them."""
 
     __slots__ = (
         "apis",

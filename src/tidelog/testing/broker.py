@@ -1,7 +1,7 @@
 """A whole node inside a Python process: `Broker` for synchronous code, `AsyncBroker` for code in an event loop.
 
 Both listen on a free port of 127.0.0.1 and keep their data in a temporary directory (below TMPDIR, which may be a
-tmpfs) that is removed in the end, unless told otherwise. A restart keeps port and data. Settings go by Kafka's names.
+tmpfs) that is removed in the end, unless `data` names one. A restart keeps port and data. Settings go by Kafka's names.
 The node of a `Broker` lives in a thread with an event loop of its own; the node of an `AsyncBroker` in the caller's.
 """
 
@@ -30,7 +30,7 @@ DEFAULTS: dict[str, str] = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""What a broker for tests has unless told otherwise: a group that starts at once, and few internal partitions."""
+"""Defaults of a broker for tests: groups that start at once, and few internal partitions."""
 
 
 class AsyncBroker:
@@ -84,7 +84,7 @@ class AsyncBroker:
 
     @property
     def loop_kind(self) -> str:
-        """The setting `tidelog.loop`, for whoever makes the loop."""
+        """The setting `tidelog.loop`, for the caller that makes the loop."""
         return self.overrides.get("tidelog.loop", "auto")
 
     async def start(self) -> Self:

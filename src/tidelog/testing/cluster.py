@@ -139,7 +139,7 @@ class Cluster:
     def stop(self) -> None:
         """Stops all nodes and removes temporary data; nothing happens when it is stopped already."""
         if self._thread.is_running:
-            # No data is needed after this, and nobody is left to hand over to.
+            # No data is needed after this, and no node is left to hand over to.
             for node in self.nodes:
                 node.kill()
             self._thread.call(self._close_relays)
@@ -188,7 +188,7 @@ class Cluster:
         self._cut.clear()
         self._thread.call(self._apply_cuts)
 
-    # -- questions and waits -------------------------------------------------------------------------------------------
+    # -- state and waits -----------------------------------------------------------------------------------------------
 
     @property
     def controller(self) -> ClusterNode:

@@ -201,7 +201,7 @@ class ClusterNode:
 
 
 def find_free_port() -> int:
-    """One that nobody listens at now. Another process may be quicker: the start is tried again then."""
+    """One that is free now. Another process may take it first: then the start is tried again."""
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

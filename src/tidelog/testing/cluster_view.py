@@ -73,15 +73,15 @@ async def look(nodes: Iterable[ClusterNode]) -> ClusterView:
         for topic in answer.topics:
             for partition in topic.partitions:
                 where = (topic.name or "", partition.partition_index)
-                told = PartitionView(
+                view = PartitionView(
                     leader_id=partition.leader_id,
                     leader_epoch=partition.leader_epoch,
                     replicas=tuple(partition.replica_nodes),
                     in_sync=tuple(sorted(partition.isr_nodes)),
                 )
-                known[where] = told.leader_epoch
-                if where not in partitions or told.is_newer_than(partitions[where]):
-                    partitions[where] = told
+                known[where] = view.leader_epoch
+                if where not in partitions or view.is_newer_than(partitions[where]):
+                    partitions[where] = view
     return ClusterView(live=live, partitions=partitions, leaders=leaders)
 
 

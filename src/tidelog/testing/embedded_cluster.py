@@ -71,7 +71,7 @@ class EmbeddedCluster:
         return self
 
     def stop(self) -> None:
-        # The last one has nobody to hand over to: the others go first, the founder at the end.
+        # The last one has no node to hand over to: the others go first, the founder at the end.
         for broker in reversed(self.brokers):
             broker.stop()
         directory, self._directory = self._directory, None

@@ -54,7 +54,7 @@ class Relay:
         self._claim.close()
 
     async def _listen_or_refuse(self) -> None:
-        # Across a cut nobody can see that the node is not running.
+        # Across a cut no client can see that the node is not running.
         if self._target is None and self._passable.is_set():
             self._refuse()
         elif self._server is None:

@@ -1,4 +1,4 @@
-"""Section `broker`: who this node is, where it listens, how much one client may take, and transactions."""
+"""Section `broker`: the node's identity, its listeners, limits per client, and transactions."""
 
 from __future__ import annotations
 

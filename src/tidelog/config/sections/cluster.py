@@ -26,13 +26,13 @@ class ClusterSection(Settings, section="cluster"):
     )
     controller_listener_names: tuple[str, ...] = word_list(
         default=("CONTROLLER",),
-        doc="Listeners for the metadata quorum only; clients are never told of them.",
+        doc="Listeners for the metadata quorum only; never advertised to clients.",
     )
     controller_quorum_voters: tuple[str, ...] = word_list(
         default=(), doc="The voters of the metadata quorum as id@host:port; this node alone when empty."
     )
     controller_quorum_bootstrap_servers: tuple[str, ...] = word_list(
-        default=(), doc="Nodes that are asked who the voters are, as host:port."
+        default=(), doc="Nodes that know the voters of the quorum, as host:port."
     )
     controller_quorum_election_timeout_ms: int = int32(
         default=1000, minimum=1, doc="How long a voter waits for votes before it tries again."

@@ -31,7 +31,7 @@ class ConsumerSection(Settings, section="consumer"):
         default=60_000, minimum=1, doc="The most a group may set its session timeout to."
     )
     group_consumer_heartbeat_interval_ms: int = int32(
-        default=5000, minimum=1, doc="How often a member of a consumer group is told to call."
+        default=5000, minimum=1, doc="The heartbeat interval that members of consumer groups are given."
     )
     group_consumer_min_heartbeat_interval_ms: int = int32(
         default=5000, minimum=1, doc="The least a group may set its heartbeat interval to."

@@ -131,7 +131,7 @@ def _build_server(source: AdminSource) -> tuple[Server, asyncio.Event]:
     started = asyncio.Event()
 
     class EmbeddedServer(uvicorn.Server):
-        """uvicorn without its hold on the process: signals belong to the node, and somebody waits for the start."""
+        """uvicorn without its hold on the process: signals belong to the node, and its caller waits for the start."""
 
         def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
             return contextlib.nullcontext()

@@ -1,4 +1,4 @@
-"""A classic group: who belongs to it, what it agreed on, and who waits for an answer.
+"""A classic group: its members, the protocol they agreed on, and the requests that wait for a response.
 
 What the log remembers (generation, protocol, leader, members with their assignment, when the state began) and what may
 be forgotten (parked requests, pending ids, votes) live side by side; `replay_stored` is how the first half changes for
@@ -203,7 +203,7 @@ class ClassicGroup:
 
     @property
     def is_forgettable(self) -> bool:
-        """Nothing was ever written about the group and nobody is in it."""
+        """The group has no record in the log and no members."""
         return not self.is_recorded and self.state is EMPTY and not self.members and not self.pending_members
 
     def add(self, member: Member, join_token: int | None) -> None:
@@ -218,7 +218,7 @@ class ClassicGroup:
         self.park_join(member, join_token)
 
     def remove(self, member_id: str) -> None:
-        """Forgets a member or a pending id; whoever calls has answered its parked requests."""
+        """Forgets a member or a pending id; the caller has answered its parked requests."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -310,7 +310,7 @@ class ClassicGroup:
         return selected
 
     def next_generation(self, wall_ms: int) -> None:
-        """All who matter have joined: agree on a protocol and wait for the assignment."""
+        """All members that are waited for have joined: choose a protocol and wait for the assignment."""
         self.generation += 1
         self.rebalances += 1
         self.protocol = self.select_protocol()
@@ -335,23 +335,23 @@ class ClassicGroup:
         """Takes over what a record says; a member it names that is here already keeps what is not in the record:
         parked requests, and the protocols it offers beside the one that was agreed on."""
         members: dict[str, Member] = {}
-        for told in stored.members:
-            member = self.members.get(told.member_id) or self.arriving.get(told.member_id)
-            agreed = (stored.protocol or "", told.subscription)
+        for recorded in stored.members:
+            member = self.members.get(recorded.member_id) or self.arriving.get(recorded.member_id)
+            agreed = (stored.protocol or "", recorded.subscription)
             if member is None or agreed not in member.protocols:
                 member = Member(
-                    told.member_id,
-                    told.instance_id,
-                    told.client_id,
-                    told.client_host,
-                    told.rebalance_timeout_ms,
-                    told.session_timeout_ms,
+                    recorded.member_id,
+                    recorded.instance_id,
+                    recorded.client_id,
+                    recorded.client_host,
+                    recorded.rebalance_timeout_ms,
+                    recorded.session_timeout_ms,
                     (agreed,),
                 )
-            member.rebalance_timeout_ms = told.rebalance_timeout_ms
-            member.session_timeout_ms = told.session_timeout_ms
-            member.assignment = told.assignment
-            members[told.member_id] = member
+            member.rebalance_timeout_ms = recorded.rebalance_timeout_ms
+            member.session_timeout_ms = recorded.session_timeout_ms
+            member.assignment = recorded.assignment
+            members[recorded.member_id] = member
         self.members = members
         self.arriving.clear()
         self.static_members = {m.instance_id: m.member_id for m in members.values() if m.instance_id is not None}
@@ -380,7 +380,7 @@ class ClassicGroup:
                 del supported[name]
 
     def _note_subscriptions(self) -> None:
-        """Read when somebody asks, which is seldom. Most members say the same, to the byte."""
+        """Decoded when it is needed, which is seldom. Most members send the same bytes."""
         self._subscribed_topics = None
         self._subscriptions = None
         if self.uses_consumer_protocol:

@@ -34,7 +34,7 @@ def decide_join(
         return _join_new(group, request, token, now, rebalancer)
     if member_id in group.pending_members:
         if request.instance_id is not None:
-            # Ids are handed out in advance to dynamic members only, so somebody made this one up.
+            # Only dynamic members get an id in advance, so this one was made up.
             return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
         return _add_member(group, member_id, request, token, now, rebalancer)
     error = group.validate_member(member_id, request.instance_id)
@@ -50,7 +50,7 @@ def _refuse(error: ErrorCode, member_id: str) -> JoinDecision:
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     """Whether the group may take this member in.
 
-    While members join, those who wait are counted and not those who are known: the last to come back are the ones
+    While members join, only those that wait count, not all that are known: the last to come back are the ones
     that are turned away when the limit was lowered.
     """
     if group.state is PREPARING_REBALANCE:
@@ -112,7 +112,7 @@ def _rejoin(
         return Decision(joined(group, member.member_id))
     if group.state is STABLE and unchanged and group.leader != member.member_id:
         return Decision(joined(group, member.member_id))
-    # A stable group's leader joins to have the assignment made anew, for instance when a topic has grown.
+    # The leader of a stable group joins again to change the assignment, for instance when a topic has grown.
     decision: JoinDecision = Decision(None)
     group.update(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
     replaced = group.park_join(member, token)
@@ -162,7 +162,7 @@ def _replace_without_rebalance(
         reply.members = [(new.member_id, *m[1:]) if m[0] == old.member_id else m for m in reply.members]
         reply.skip_assignment = True
     else:
-        # Before JoinGroup 9 the leader is told the old id as leader, so that it does not assign.
+        # Before JoinGroup 9 the response names the old id as leader, so that the client does not assign.
         reply = joined(group, new.member_id)
     decision: JoinDecision = Decision(reply)
     stored.leader = leader

@@ -59,7 +59,7 @@ def _validate_sync(group: ClassicGroup, request: Sync) -> ErrorCode:
 
 
 def _assign(group: ClassicGroup, request: Sync, now: Moment, rebalancer: Rebalancer, decision: SyncDecision) -> None:
-    """Everyone who waits is answered with this decision: its replies stay back until the record is committed."""
+    """All waiting members are answered by this decision: its replies stay back until the record is committed."""
     assignments = dict(request.assignments)
     stored = []
     for member in group.members.values():

@@ -62,7 +62,7 @@ class Join:
         self.fresh_id = fresh_id
         """Becomes the unique part of the member id if this join creates a member."""
         self.requires_known_member_id = requires_known_member_id
-        """The client can be told its id before it becomes a member (JoinGroup 4 and later)."""
+        """The client can learn its member id before it becomes a member (JoinGroup 4 and later)."""
         self.supports_skipping_assignment = supports_skipping_assignment
         """JoinGroup 9 and later."""
 

@@ -97,7 +97,7 @@ class OffsetStore:
 
 
 def validate_transactional_commit(group: ClassicGroup | None, request: Commit) -> None:
-    """The same for a commit in a transaction, which need not say who it is from, and may come during a rebalance."""
+    """The same for a commit in a transaction, which need not name a member, and may come during a rebalance."""
     if request.generation < 0 and (group is None or group.state is EMPTY):
         return
     if group is None:
@@ -112,7 +112,7 @@ def validate_transactional_commit(group: ClassicGroup | None, request: Commit) -
 
 
 def validate_commit(group: ClassicGroup | None, request: Commit) -> None:
-    """Raises unless a member of the current generation commits, or nobody does to a group without members."""
+    """Raises unless a member of the current generation commits, or a client without membership to an empty group."""
     if group is None:
         if request.generation < 0:
             return
@@ -194,7 +194,7 @@ def _fetched(partition: int, committed: CommittedOffset | None, topic_id: bytes 
 
 
 def _is_other_topic(committed: bytes, asked: bytes) -> bool:
-    """A topic that was deleted and created anew has the name but not the id the offset was committed for."""
+    """A topic that was deleted and created again has the name but not the id the offset was committed for."""
     return committed != asked and committed != ZERO_TOPIC_ID and asked != ZERO_TOPIC_ID
 
 

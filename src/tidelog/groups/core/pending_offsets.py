@@ -1,4 +1,4 @@
-"""Offsets committed in transactions that have not ended: nobody reads them, but `require_stable` waits for them.
+"""Offsets committed in transactions that have not ended: no fetch returns them, but `require_stable` waits for them.
 
 Whatever is said of a partition later in the log wins, in whichever order transactions end: an earlier commit that is
 still waiting is dropped when a later one takes effect, or the offset is deleted.

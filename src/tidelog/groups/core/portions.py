@@ -1,8 +1,8 @@
 """How much one decision does: what grows with the number of offsets, groups or members is done in portions.
 
-A decision is one batch, which has to fit into `max.message.bytes`, and nobody else is served while it is made. What is
-due at the same time is therefore decided one after the other, one group at a time: a group whose records the log
-refuses keeps nobody else waiting.
+A decision is one batch, which has to fit into `max.message.bytes`, and the shard serves no other request while it is
+made. What is due at the same time is therefore decided one after the other, one group at a time: a group whose records
+the log refuses does not keep other groups waiting.
 """
 
 from __future__ import annotations

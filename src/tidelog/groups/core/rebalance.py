@@ -1,4 +1,4 @@
-"""The rounds of a classic group: gather the members, form a generation, drop those who do not come.
+"""Rebalances of a classic group: gather the members, form a generation, remove those that do not join.
 
 Every method takes the decision it adds to; parked requests are answered through it. A group enters EMPTY and STABLE
 by the replay of a record, which is added here (EMPTY) or when the leader syncs (STABLE), and the other states directly:
@@ -35,7 +35,7 @@ class Rebalancer:
         self._deadlines = deadlines
 
     def keep_alive(self, group: ClassicGroup, member: Member, now: Moment) -> None:
-        """The member was heard of: its session starts anew."""
+        """The member sent a request: its session timeout starts again."""
         self._deadlines.schedule((SESSION, group.group_id, member.member_id), now.ticks_ms + member.session_timeout_ms)
 
     def expect_by(self, group: ClassicGroup, member_id: str, timeout_ms: int, now: Moment) -> None:
@@ -118,7 +118,7 @@ class Rebalancer:
                 self.keep_alive(group, member, now)
 
     def dismiss(self, group: ClassicGroup, member: Member, decision: Decision[Any]) -> None:
-        """Takes a member out; a parked join is told to start over, in case its sender still lives."""
+        """Takes a member out; its parked join is answered, in case the client still runs, so that it joins again."""
         reply = Joined(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER_ID)
         decision.release(group.park_join(member, None), reply)
         decision.release(member.sync_token, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -159,7 +159,7 @@ class Rebalancer:
             self.complete_join(group, now, decision)
 
     def expire_sync(self, group: ClassicGroup, now: Moment, decision: Decision[Any]) -> None:
-        """Members that joined the generation but never asked for their assignment hold partitions nobody reads."""
+        """Members that joined the generation but never synced hold partitions that no one reads."""
         if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_sync:
             return
         for member_id in sorted(group.pending_sync):
@@ -173,7 +173,7 @@ class Rebalancer:
 
 
 def joined(group: ClassicGroup, member_id: str) -> Joined:
-    """The current generation as `member_id` is told of it: the leader also gets to know the members."""
+    """The JoinGroup response of `member_id` for the current generation; only the leader's lists the members."""
     return Joined(
         NO_ERROR,
         member_id,

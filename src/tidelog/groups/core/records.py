@@ -368,7 +368,7 @@ def _decode_member(value: bytes, at: int, version: int) -> tuple[StoredMember, i
 
 
 def _decode_flexible_group_value(value: bytes) -> StoredGroup:
-    """Version 4: nobody writes it yet, but a Kafka of tomorrow may; rare enough to use the generated codec."""
+    """Version 4: no broker writes it yet, but a later Kafka may; rare enough to use the generated codec."""
     from tidelog.protocol.errors import MalformedMessage
     from tidelog.protocol.generated.group_metadata_value import GroupMetadataValue
 

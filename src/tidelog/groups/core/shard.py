@@ -130,7 +130,7 @@ class GroupShard:
         return decision
 
     def _maybe_forget(self, group: ClassicGroup) -> None:
-        """A group that nobody joined in the end leaves no trace."""
+        """A group that no member joined in the end leaves no record."""
         if group.is_forgettable and not self.offsets.has_any(group.group_id):
             self.groups.pop(group.group_id, None)
 
@@ -177,7 +177,7 @@ class GroupShard:
     def decide_topics_deleted(
         self, request: tuple[Collection[str], Sequence[str]], _now: Moment
     ) -> Decision[Sequence[str]]:
-        """Offsets die with their topic: one that is created anew under the name starts from nothing.
+        """Offsets go with their topic: a topic created later under the same name starts without any.
 
         The request names the topics, and the groups that may have offsets of them; the reply is the groups to ask for
         next.
@@ -308,7 +308,7 @@ class GroupShard:
             offset += 1
 
     def _keep_for_offsets(self, group_id: str) -> None:
-        """Whoever has offsets is a group, if only a classic one without members."""
+        """A group id with offsets is a group, if only a classic one without members."""
         if group_id not in self.groups and self.consumers.get(group_id) is None:
             self.groups[group_id] = ClassicGroup(group_id)
 

@@ -1,4 +1,4 @@
-"""How a transaction ends: who may end it, with which epoch, and what a repeated request is told.
+"""How a transaction ends: which producer may end it, with which epoch, and what a repeated request is answered.
 
 The older flow keeps the epoch, so a late EndTxn of one transaction looks like the EndTxn of the next. Transaction
 version 2 (KIP-890) gives the producer a new epoch with every end: a repeated request names the epoch before the
@@ -30,7 +30,7 @@ def fence(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
     The producer may still ask for that epoch, by InitProducerId or by an end of version 2, unless another one has
     started.
     """
-    # Nobody holds the last epoch, but a log that others wrote may say so; that transaction must end too.
+    # No producer holds the last epoch, but a log written by another broker may say so; that transaction must end too.
     epoch = min(metadata.producer_epoch + 1, EPOCH_MAX)
     fenced = metadata.transition(
         _S.PREPARE_EPOCH_FENCE,
@@ -73,7 +73,7 @@ def _decide_moving(metadata: TransactionMetadata, request: End, now: Moment) -> 
         and request.producer_epoch == EPOCH_MAX - 1
         and metadata.producer_epoch == 0
     )
-    # The last epoch is nobody's: neither to go on with nor to be told.
+    # The last epoch is never given out: a producer may neither go on with it nor get it in a response.
     is_last = metadata.producer_epoch == EPOCH_MAX
     is_repeated = ran_out or (metadata.producer_epoch == request.producer_epoch + 1 and not is_last)
     is_current = metadata.producer_epoch == request.producer_epoch and not is_last

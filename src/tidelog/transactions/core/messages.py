@@ -74,6 +74,6 @@ class Swept(NamedTuple):
     """What became of a look at some ids."""
 
     ended: list[str]
-    """Those whose time is over."""
+    """Transactions and ids whose deadline has passed."""
     looked_at: int
     """How many of the ids, from the first; what the rest needs does not fit into the same batch."""

@@ -38,7 +38,7 @@ class TransactionMetadata(NamedTuple):
         return is_exhausted(self.producer_epoch)
 
     def is_about_to_become(self, producer_id: int) -> bool:
-        """Whether the producer was told this id already, and its markers under the old one are still being written."""
+        """Whether the producer has this id already while its markers under the old one are still being written."""
         return self.next_producer_id == producer_id != NO_PRODUCER_ID
 
     def transition(self, state: TransactionState, now_ms: int, **changes: Any) -> TransactionMetadata:

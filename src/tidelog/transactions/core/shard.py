@@ -2,7 +2,7 @@
 
 `decide_*` takes a request and a moment and returns what to write and what to answer; `replay` folds written records
 into the state and is the only thing that changes it. Markers are the shell's work: the core says which outcomes are
-prepared (`prepared_ids`), and is told when their markers are written (`decide_complete`).
+prepared (`prepared_ids`), and learns when their markers are written (`decide_complete`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TransactionShard:
         if metadata.state.is_prepared:
             return Decision(Initialised(ErrorCode.CONCURRENT_TRANSACTIONS))
         if metadata.state is _S.ONGOING:
-            # The epoch of the abort is told to nobody; the producer gets its own when it asks again.
+            # No response carries the epoch of the abort; the producer gets its own when it asks again.
             aborting = Decision(Initialised(ErrorCode.CONCURRENT_TRANSACTIONS, prepared=True))
             aborting.records.append(TransactionRecord(request.transactional_id, ending.fence(metadata, now.wall_ms)))
             return aborting
@@ -70,7 +70,7 @@ class TransactionShard:
         start = {"timeout_ms": request.timeout_ms, "partitions": frozenset(), "start_timestamp_ms": NO_TIMESTAMP}
         is_current = not expects or request.producer_epoch == metadata.producer_epoch
         if metadata.producer_epoch == EPOCH_MAX:
-            # A fenced producer goes on under the epoch that it was fenced with, but the last is nobody's.
+            # A fenced producer goes on under the epoch that it was fenced with, but the last epoch is never given out.
             is_current = is_current or request.producer_epoch == metadata.last_producer_epoch
         if metadata.is_epoch_exhausted and is_current:
             if request.fresh_producer_id == NO_PRODUCER_ID:
@@ -90,7 +90,7 @@ class TransactionShard:
         elif request.producer_epoch == metadata.producer_epoch:
             epoch, last_epoch = metadata.producer_epoch + 1, metadata.producer_epoch
         elif request.producer_epoch == metadata.last_producer_epoch:
-            # A repeated request: its answer was lost. Whoever else had started would have cleared the last epoch.
+            # A repeated request: its answer was lost. A producer that started since would have cleared the last epoch.
             epoch, last_epoch = metadata.producer_epoch, metadata.last_producer_epoch
         else:
             return Decision(Initialised(ErrorCode.PRODUCER_FENCED))
@@ -163,7 +163,7 @@ class TransactionShard:
         return decision
 
     def prepared_ids(self) -> list[str]:
-        """Whose markers are still to be written, or written again after a crash."""
+        """Transactional ids whose markers are still to be written, or to be written again after a crash."""
         return [transactional_id for transactional_id, m in self.transactions.items() if m.state.is_prepared]
 
     # -- time --------------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class TransactionShard:
         return self._sweep(ids, is_over, lambda metadata: ending.fence(metadata, now.wall_ms))
 
     def decide_expire_ids(self, ids: Sequence[str], now: Moment) -> Decision[Swept]:
-        """The same for ids that nobody has used for long: they are forgotten."""
+        """The same for ids that have not been used for `id_expiration_ms`: they are forgotten."""
         limit_ms = now.wall_ms - self._settings.id_expiration_ms
 
         def is_over(metadata: TransactionMetadata) -> bool:

@@ -1,7 +1,8 @@
 """What follows from a change in a group: a new epoch, topics found for patterns, a new target assignment.
 
 A burst of changes makes few assignments: after one, the next waits for `group.consumer.assignment.interval.ms`
-(KIP-1263). Whoever comes in the meantime is at the epoch of the last one, with nothing; a lone member never waits.
+(KIP-1263). A member that joins meanwhile is at the epoch of the last assignment, without partitions; the only member
+of a group never waits.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _matching_still(
 
 
 def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
-    """Differs when one of the topics comes, goes, is made anew or grows; 0 when none exists."""
+    """Differs when one of the topics is created, deleted, created again or grows; 0 when none exists."""
     parts = []
     for name in sorted(topics):
         topic = image.topics.get(name)
@@ -96,7 +97,7 @@ def _hash(text: bytes) -> int:
 
 
 def put_off_ms(group: ConsumerGroup, image: MetadataImage, settings: GroupSettings, now: Moment) -> int:
-    """How long the group's next assignment still has to wait for others who may come."""
+    """How long the group's next assignment still has to wait for more members."""
     member_count = len(group.members)
     if member_count <= 1:
         return 0

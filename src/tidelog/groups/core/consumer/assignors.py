@@ -1,4 +1,4 @@
-"""Server-side assignors: who should read what, from subscriptions, partitions and what held before.
+"""Server-side assignors: which member reads which partitions, from subscriptions and the assignment before.
 
 Both give every partition of a subscribed topic to exactly one of its subscribers. They depend on nothing but their
 arguments, so the same group gets the same assignment on whatever node it is decided.
@@ -27,11 +27,11 @@ Assign = Callable[[Members, dict[bytes, int], dict[str, Partitions]], Assignment
 
 
 def assign_range(members: Members, counts: dict[bytes, int], _previous: dict[str, Partitions]) -> Assignment:
-    """Each topic in contiguous ranges over its subscribers, who stand in the same order for every topic.
+    """Each topic in contiguous ranges over its subscribers, which have the same order for every topic.
 
-    Topics with the same subscribers and as many partitions are therefore co-partitioned: whoever reads partition 3 of
-    one reads partition 3 of the others, which joins need. Static members come first, and so keep their place over a
-    restart, whoever else comes and goes.
+    Topics with the same subscribers and as many partitions are therefore co-partitioned: the member that reads
+    partition 3 of one reads partition 3 of the others, which joins need. Static members come first, and so keep their
+    place over a restart, whichever other members come and go.
     """
 
     def place(member_id: str) -> tuple[bool, str, str]:
@@ -89,7 +89,7 @@ def _balance_alike(members: Members, counts: dict[bytes, int], previous: dict[st
     taken: set[tuple[bytes, int]] = set()
     for member_id in sorted(members):
         kept = _still_there(previous.get(member_id, {}), counts, taken)
-        # One more than the others is kept by those who have it, while there are such places.
+        # Members that have one partition more than the others keep it, while the quota lasts.
         quota = base
         if len(kept) > base and extra > 0:
             quota += 1
@@ -125,7 +125,8 @@ def _still_there(
 
 
 def _balance_different(members: Members, counts: dict[bytes, int], previous: dict[str, Partitions]) -> _Held:
-    """Subscriptions differ: what is free goes to whoever has least, then single partitions move while that helps.
+    """Subscriptions differ: free partitions go to the member with the fewest, then single partitions move while that
+    helps.
 
     Every move makes the sum of the squares of the loads smaller, so it ends; no topic then has two subscribers of
     whom one could give the other a partition and still not have fewer.
@@ -152,7 +153,7 @@ def _balance_different(members: Members, counts: dict[bytes, int], previous: dic
 
 
 def _level(topic_id: bytes, subscribers: list[str], held: _Held) -> bool:
-    """Moves partitions of one topic from those who have much to those who have little; whether any was moved."""
+    """Moves partitions of one topic from members with many to members with few; whether any was moved."""
     moved = False
     while True:
         least = min(subscribers, key=lambda member_id: len(held[member_id]))

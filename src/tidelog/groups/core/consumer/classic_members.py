@@ -35,7 +35,7 @@ def join(draft: Draft, member_id: str, request: Join, world: World) -> Joined:
     if not _supports(group, request.protocol_type, request.protocols):
         raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     try:
-        told = embedded.decode_subscription(request.protocols[0][1])
+        decoded = embedded.decode_subscription(request.protocols[0][1])
     except ValueError as error:
         raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from error
     is_unknown = request.member_id == UNKNOWN_MEMBER_ID
@@ -49,16 +49,16 @@ def join(draft: Draft, member_id: str, request: Join, world: World) -> Joined:
     known = draft.group.members.get(member_id) or Subscription()
     subscription = Subscription(
         request.instance_id,
-        told.rack_id if told.rack_id is not None else known.rack_id,
+        decoded.rack_id if decoded.rack_id is not None else known.rack_id,
         request.client_id,
         request.client_host,
-        told.topics,
+        decoded.topics,
         None,
         request.rebalance_timeout_ms,
         None,
         ClassicMember(request.session_timeout_ms, request.protocols),
     )
-    owned = embedded.by_topic_id(told.owned, world.image)
+    owned = embedded.by_topic_id(decoded.owned, world.image)
     current = advance(draft, member_id, subscription, owned, world)
     return Joined(NO_ERROR, member_id, current.epoch, CONSUMER_PROTOCOL_TYPE, request.protocols[0][0])
 

@@ -1,7 +1,8 @@
 """The records of one decision, and the group as it will be once they are replayed.
 
-Later parts of a decision build on earlier ones: who joins is assigned partitions, and who is assigned partitions takes
-them. They look at a copy that replays each record as it is drafted; the group itself stays as it is.
+Later parts of a decision build on earlier ones: a member that joins is assigned partitions, and a member that is
+assigned partitions takes them. They look at a copy that replays each record as it is drafted; the group itself stays as
+it is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ class Draft:
     __slots__ = ("_is_new", "_unshared", "group", "records")
 
     def __init__(self, group: ConsumerGroup, *, is_new: bool = False) -> None:
-        """`is_new`: nobody else knows the group yet, so it need not be copied."""
+        """`is_new`: no other code holds the group yet, so it need not be copied."""
         self.group = group
         self.records: list[ConsumerGroupRecord] = []
         self._is_new = is_new

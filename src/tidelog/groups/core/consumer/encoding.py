@@ -78,7 +78,7 @@ _VERSION_0: Final = b"\x00\x00"
 
 
 def encode(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
-    # One question after the other: the way through a table is the interpreter's.
+    # One comparison after the other: mypyc compiles it, a lookup in a table would call the interpreter.
     if isinstance(record, CurrentRecord):
         return _encode_current(record)
     if isinstance(record, TargetRecord):

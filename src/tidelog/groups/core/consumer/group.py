@@ -267,7 +267,7 @@ class ConsumerGroup:
                 for topic_id, partitions in owned.items():
                     taken = owners.get(topic_id)
                     if taken is None:
-                        # All at once: a dictionary that is told what comes does not have to grow.
+                        # All at once: a dictionary of known size does not have to grow.
                         owners[topic_id] = dict.fromkeys(partitions, member_id)
                     else:
                         for partition in partitions:

@@ -113,7 +113,7 @@ class ConsumerGroups:
             self._end_classic(classic, now, decision)
         self._keep_alive(request.group_id, member_id, self._session_timeout_ms(request.group_id), now)
         if draft.records and (group is None or current != group.current_of(member_id)):
-            # Its time runs from when it was told, whatever others do in the meantime.
+            # Its rebalance timeout runs from this response, whatever other members do in the meantime.
             self._maybe_limit_revocation(draft, member_id, current, now)
         self._maybe_assign_later(draft.group, now)
         decision.records += draft.records
@@ -128,7 +128,7 @@ class ConsumerGroups:
         return draft
 
     def _end_classic(self, classic: ClassicGroup, now: Moment, decision: Decision[HeartbeatReply]) -> None:
-        """Whoever waits for a round that will not end begins again, in the group as it is then."""
+        """Members that wait for a rebalance that will not end join again, in the group as it is then."""
         if classic.is_recorded:
             decision.records.append(GroupMetadataRecord(classic.group_id, None))
         if not classic.members:
@@ -218,7 +218,7 @@ class ConsumerGroups:
     def validate_commit(
         self, group: ConsumerGroup, request: Commit, now: Moment, *, is_transactional: bool = False
     ) -> None:
-        """Raises unless a member commits what it read at its epoch, or nobody does to a group without members."""
+        """Raises unless a member commits at its epoch, or a client without membership to a group without members."""
         if request.generation < 0 and not group.members:
             return
         is_anonymous = request.generation < 0 and not request.member_id and request.instance_id is None
@@ -258,21 +258,21 @@ class ConsumerGroups:
             error = self._not_found(group_id)
             return DescribedConsumerGroup(group_id, error=error.code, error_message=error.message)
         members = []
-        for member_id, told in group.members.items():
+        for member_id, member in group.members.items():
             current = group.current_of(member_id)
             members.append(
                 DescribedConsumer(
                     member_id,
-                    told.instance_id,
-                    told.rack_id,
+                    member.instance_id,
+                    member.rack_id,
                     current.epoch,
-                    told.client_id,
-                    told.client_host,
-                    told.topics,
-                    told.pattern,
+                    member.client_id,
+                    member.client_host,
+                    member.topics,
+                    member.pattern,
                     as_partitions(current.held),
                     group.target_of(member_id),
-                    told.classic is not None,
+                    member.classic is not None,
                 )
             )
         return DescribedConsumerGroup(
@@ -287,7 +287,7 @@ class ConsumerGroups:
     # -- metadata ----------------------------------------------------------------------------------------------------
 
     def change_metadata(self, image: MetadataImage, topics: Collection[str]) -> None:
-        """The topics named were created, deleted or grew: whoever reads them looks with its next heartbeat."""
+        """The topics named were created, deleted or grew: groups that subscribe to them look at the next heartbeat."""
         self.image = image
         for group in self.groups.values():
             if group.pattern_users or not group.topic_readers.keys().isdisjoint(topics):
@@ -335,7 +335,7 @@ class ConsumerGroups:
             self._decide_downgrade(group_id, now, decision)
         elif ASSIGN in kinds:
             self._decide_assignment(group_id, now, decision)
-        # Who leaves leaves first; what else is due follows when that is in the log.
+        # Members that leave come first; what else is due follows when their records are in the log.
         if expired and DOWNGRADE in kinds:
             self._deadlines.schedule((DOWNGRADE, group_id, ""), now.ticks_ms + 1)
         if (expired or DOWNGRADE in kinds) and ASSIGN in kinds:
@@ -344,7 +344,7 @@ class ConsumerGroups:
     def _decide_expired(
         self, group_id: str, due: Sequence[tuple[str, str]], now: Moment, decision: Decision[Any]
     ) -> None:
-        """Takes out the members whose time is over; `due` are (kind, member id) of one group."""
+        """Removes members whose deadline has passed; `due` are (kind, member id) of one group."""
         group = self.groups.get(group_id)
         if group is None:
             return
@@ -367,7 +367,7 @@ class ConsumerGroups:
         decision.failures.append(try_again)
 
     def _decide_assignment(self, group_id: str, now: Moment, decision: Decision[Any]) -> None:
-        """Nobody's heartbeat made the assignment that was put off; those to come find it."""
+        """Makes the assignment that was put off, when no heartbeat has made it; later heartbeats find it."""
         group = self.groups.get(group_id)
         if group is None:
             return
@@ -454,7 +454,7 @@ def _must_revoke(current: CurrentAssignment) -> bool:
 
 
 def _owned_since(current: CurrentAssignment, request: Commit) -> bool:
-    """Who has yet to learn of its new epoch may commit what it has owned since the one it knows (KIP-1251)."""
+    """A member may commit at an older epoch for partitions it has owned since that epoch (KIP-1251)."""
     for offset in request.offsets:
         since = current.owned.get(offset.topic_id, {}).get(offset.partition)
         if since is None:

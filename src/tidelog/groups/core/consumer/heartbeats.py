@@ -40,7 +40,7 @@ from tidelog.model.limits import PATTERNS_PER_GROUP_MAX
 
 NOTHING_SAID: Final = Subscription()
 HEARTBEAT_INTERVAL_MS_MIN: Final = 50
-"""What a member that waits for an assignment is told at least."""
+"""The shortest heartbeat interval for a member that waits for an assignment."""
 
 
 class World:
@@ -70,7 +70,7 @@ def is_quiet(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
 
 
 def heartbeat(draft: Draft, request: ConsumerHeartbeat, world: World) -> tuple[str, CurrentAssignment, HeartbeatReply]:
-    """The member's id, how far it has come, and what it is told."""
+    """The member's id, its epoch, and its response."""
     member_id = request.member_id or request.fresh_id
     is_joining = request.member_epoch == 0
     check_room(draft.group, member_id, request.instance_id, world.settings)
@@ -123,7 +123,7 @@ def advance(
         reported=reported,
     )
     if moved != current:
-        # The last record of a decision: nobody looks at the draft after it.
+        # The last record of a decision: the draft is not read after it.
         draft.records.append(CurrentRecord(group.group_id, member_id, moved))
     return moved
 
@@ -208,7 +208,7 @@ def _ascending(topics: Sequence[str]) -> tuple[str, ...]:
 
 
 def _says_nothing_new(known: Subscription, request: ConsumerHeartbeat) -> bool:
-    """About itself; an answer to what it was told is another thing."""
+    """About itself; a response to its assignment is another thing."""
     return (
         request.topics is None
         and request.pattern is None

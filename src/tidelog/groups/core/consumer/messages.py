@@ -1,4 +1,4 @@
-"""What members of a consumer group and those who describe them ask, and what they are told."""
+"""Requests of members of consumer groups and of clients that describe groups, and their responses."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def upgrade_records(classic: ClassicGroup, settings: GroupSettings, image: Metad
     epoch = classic.generation
     records.append(GroupEpochRecord(group_id, GroupEpoch(epoch, metadata_hash(topics, image))))
     records += [TargetRecord(group_id, member_id, partitions) for member_id, partitions in targets]
-    # As if made long ago: who joins now does not wait for an assignment.
+    # As if made long ago: a member that joins now does not wait for an assignment.
     records.append(TargetEpochRecord(group_id, TargetEpoch(epoch)))
     for member_id, partitions in targets:
         owned = {topic_id: dict.fromkeys(assigned, epoch) for topic_id, assigned in partitions.items()}
@@ -72,7 +72,7 @@ def _upgraded(
     group_id: str, member: Member, protocol: str | None, image: MetadataImage
 ) -> tuple[Subscription, Partitions]:
     try:
-        told = embedded.decode_subscription(member.metadata(protocol) or member.protocols[0][1])
+        decoded = embedded.decode_subscription(member.metadata(protocol) or member.protocols[0][1])
         partitions, has_user_data = embedded.decode_assignment(member.assignment, image)
     except (ValueError, IndexError) as error:
         raise BrokerError(
@@ -88,10 +88,10 @@ def _upgraded(
         )
     subscription = Subscription(
         member.instance_id,
-        told.rack_id,
+        decoded.rack_id,
         member.client_id,
         member.client_host,
-        told.topics,
+        decoded.topics,
         None,
         member.rebalance_timeout_ms,
         None,
@@ -128,7 +128,8 @@ def downgrade_record(
     protocol = voters.select_protocol()
     stored = StoredGroup(
         CONSUMER_PROTOCOL_TYPE,
-        # Not the group's epoch, which nobody has come to yet: who is up to date is asked to rejoin, not turned away.
+        # Not the group's epoch, which no member has reached yet: a member that is up to date has to rejoin and is not
+        # fenced.
         max(group.current_of(member.member_id).epoch for member in members),
         protocol,
         members[0].member_id,

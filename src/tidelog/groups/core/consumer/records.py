@@ -26,7 +26,7 @@ NO_READERS: Final[dict[int, str]] = {}
 LEAVE_EPOCH: Final = -1
 """What a member's heartbeat bears when it leaves for good."""
 STATIC_LEAVE_EPOCH: Final = -2
-"""What a static member's bears when it will be back; then also its epoch, until somebody takes its place."""
+"""In the record of a static member that will be back; also its epoch, until another member takes its place."""
 
 
 class ClassicMember(NamedTuple):
@@ -104,7 +104,7 @@ class CurrentAssignment(QuickValue):
 
     @property
     def held(self) -> OwnedPartitions:
-        """What nobody else may read yet: its own, and what it has still to give up."""
+        """Partitions that no other member may read yet: those it owns, and those it has still to revoke."""
         if not self.revoking:
             return self.owned
         held = dict(self.owned)

@@ -1,7 +1,7 @@
 """The states of a consumer group and of its members, and the ways between them.
 
 A group's state is not kept but derived: from whether it has members, whether their target assignment is as new as the
-group, and whether everybody has come to it. A member's state is in its record, and follows from two questions that
+group, and whether every member has reached it. A member's state is in its record, and follows from two questions that
 `reconciliation.py` asks whenever the member may move on.
 """
 
@@ -58,5 +58,5 @@ TRANSITIONS: Final[dict[tuple[MemberState, bool], frozenset[MemberState]]] = {
     (UNRELEASED_PARTITIONS, True): frozenset({UNRELEASED_PARTITIONS, STABLE, UNREVOKED_PARTITIONS}),
 }
 """(state, is there a newer target than it had) to where a heartbeat may take the member. From UNREVOKED_PARTITIONS it
-goes on only once it no longer owns what it gives up. Who unsubscribes from a topic that it reads goes to
+goes on only once it no longer owns what it gives up. A member that unsubscribes from a topic that it reads goes to
 UNREVOKED_PARTITIONS from everywhere, until it says that it owns none of it."""

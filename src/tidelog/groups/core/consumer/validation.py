@@ -43,7 +43,7 @@ def _require(holds: bool, message: str) -> None:
 
 
 def validate_epoch(current: CurrentAssignment, request: ConsumerHeartbeat) -> None:
-    """A member is at the epoch the group knows, or missed the reply that told it so, or begins again with 0."""
+    """A member is at the epoch the group knows, or missed the response with that epoch, or begins again with 0."""
     epoch = request.member_epoch
     if epoch in (0, current.epoch):
         return

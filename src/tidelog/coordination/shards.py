@@ -51,7 +51,7 @@ class Shards(Generic[C]):
         self._open_log = open_log
         self._create_topic = create_topic
         self._on_loaded = on_loaded
-        self._commit_timeout_ms = commit_timeout_ms
+        self.commit_timeout_ms = commit_timeout_ms
         self._topic_id: bytes | None = None
         self._partition_count = 0
         """0 while the topic does not exist."""
@@ -158,7 +158,7 @@ class Shards(Generic[C]):
         if log is None:
             return None
         name = f"{self.topic}-{partition}"
-        shard = CoreHost(self._new_core(), log, name=name, commit_timeout_ms=self._commit_timeout_ms)
+        shard = CoreHost(self._new_core(), log, name=name, commit_timeout_ms=self.commit_timeout_ms)
         self._shards[partition] = shard
         self._leader_epochs[partition] = state.leader_epoch
         if log.is_empty:

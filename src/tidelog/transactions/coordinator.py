@@ -68,7 +68,7 @@ class TransactionCoordinator:
         self._coordinator_epoch = coordinator_epoch
         self._next_producer_id = next_producer_id
         self._markers = markers
-        self._shards: Shards[TransactionShard] = Shards(
+        self.shards: Shards[TransactionShard] = Shards(
             TRANSACTIONS_TOPIC,
             config.node_id,
             lambda: TransactionShard(self.settings),
@@ -85,20 +85,20 @@ class TransactionCoordinator:
 
     def start(self) -> None:
         """Begins to load every shard this node leads; returns at once."""
-        self._shards.start()
+        self.shards.start()
         self._tasks.start(self._every(self.settings.abort_interval_ms, self.abort_timed_out), "transaction timeouts")
         self._tasks.start(self._every(self.settings.expiry_interval_ms, self.expire_ids), "transactional id expiry")
 
     async def stop(self) -> None:
         await self._tasks.close()
-        await self._shards.stop()
+        await self.shards.stop()
 
     async def loaded(self) -> None:
-        await self._shards.loaded()
+        await self.shards.loaded()
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Subscribed after the partitions, which have by then what the image says."""
-        self._shards.metadata_changed(image, delta)
+        self.shards.metadata_changed(image, delta)
 
     def _resume(self, partition: int, shard: Shard) -> None:
         """A shard was loaded: outcomes that were decided before a crash are seen through."""
@@ -107,7 +107,7 @@ class TransactionCoordinator:
 
     async def partition_of(self, transactional_id: str) -> int:
         """The partition of the transaction log that holds the id; creates the topic for the first id ever."""
-        return await self._shards.partition_of(transactional_id)
+        return await self.shards.partition_of(transactional_id)
 
     # -- producers ---------------------------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class TransactionCoordinator:
         return await self._next_producer_id()
 
     async def init(self, request: Init) -> Initialised:
-        partition, shard = self._shards.find(request.transactional_id)
+        partition, shard = self.shards.find(request.transactional_id)
         reply: Initialised = await self._decide_with_id(shard, shard.core.decide_init, request)
         if reply.prepared:
             self._complete(partition, shard, request.transactional_id)
@@ -137,7 +137,7 @@ class TransactionCoordinator:
             except BrokerError:
                 if reply.prepared:
                     # It may still be committed, and then someone must see it through.
-                    partition, _ = self._shards.find(request.transactional_id)
+                    partition, _ = self.shards.find(request.transactional_id)
                     self._complete(partition, shard, request.transactional_id, is_committed=False)
                 raise
         return reply
@@ -145,7 +145,7 @@ class TransactionCoordinator:
     # -- partitions --------------------------------------------------------------------------------------------------
 
     async def add_partitions(self, request: AddPartitions) -> ErrorCode:
-        _, shard = self._shards.find(request.transactional_id)
+        _, shard = self.shards.find(request.transactional_id)
         error = await shard.execute(shard.core.decide_add_partitions, request)
         if error is ErrorCode.CONCURRENT_TRANSACTIONS and await self._settled(request.transactional_id):
             error = await shard.execute(shard.core.decide_add_partitions, request)
@@ -153,7 +153,7 @@ class TransactionCoordinator:
 
     def submit_partitions(self, request: AddPartitions) -> tuple[ErrorCode, Awaitable[None] | None]:
         """The same as it stands now, and what to wait for before acting on it; None for nothing."""
-        _, shard = self._shards.find(request.transactional_id)
+        _, shard = self.shards.find(request.transactional_id)
         return shard.submit(shard.core.decide_add_partitions, request)
 
     def is_in_transaction(
@@ -161,7 +161,7 @@ class TransactionCoordinator:
     ) -> bool:
         """The quick yes to what `verify_partitions` answers in full; asked for every batch of a transaction."""
         try:
-            _, shard = self._shards.find(transactional_id)
+            _, shard = self.shards.find(transactional_id)
         except BrokerError:
             return False
         # What waits for its commit is no yes: the write must not be there before the transaction that holds it.
@@ -178,14 +178,14 @@ class TransactionCoordinator:
 
     def verify_partitions(self, request: AddPartitions) -> dict[TopicPartition, ErrorCode]:
         """Whether the producer may write to the partitions in its transaction, by what is decided now."""
-        _, shard = self._shards.find(request.transactional_id)
+        _, shard = self.shards.find(request.transactional_id)
         shard.check_active()
         return shard.core.verify_partitions(request)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def end(self, request: End) -> Ended:
-        partition, shard = self._shards.find(request.transactional_id)
+        partition, shard = self.shards.find(request.transactional_id)
         reply: Ended = await self._decide_with_id(shard, shard.core.decide_end, request)
         if reply.prepared:
             self._complete(partition, shard, request.transactional_id)
@@ -242,7 +242,7 @@ class TransactionCoordinator:
                 )
 
     async def abort_timed_out(self) -> None:
-        for partition, shard in self._shards.active():
+        for partition, shard in self.shards.active():
             await self._sweep(shard.core.ongoing_ids(), partial(self._abort_some, partition, shard))
 
     async def _abort_some(self, partition: int, shard: Shard, ids: Sequence[str]) -> int:
@@ -260,7 +260,7 @@ class TransactionCoordinator:
         return swept.looked_at
 
     async def expire_ids(self) -> None:
-        for _, shard in self._shards.active():
+        for _, shard in self.shards.active():
             await self._sweep(list(shard.core.transactions), partial(self._expire_some, shard))
 
     async def _expire_some(self, shard: Shard, ids: Sequence[str]) -> int:
@@ -277,15 +277,15 @@ class TransactionCoordinator:
     # -- administration ----------------------------------------------------------------------------------------------
 
     async def describe(self, transactional_id: str) -> TransactionMetadata | None:
-        _, shard = self._shards.find(transactional_id)
+        _, shard = self.shards.find(transactional_id)
         [described] = await shard.execute(shard.core.describe, (transactional_id,))
         return described
 
     async def list_transactions(self, filters: Filters) -> Sequence[Listed]:
-        if self._shards.is_loading:
+        if self.shards.is_loading:
             raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         listed: list[Listed] = []
-        for _, shard in self._shards.active():
+        for _, shard in self.shards.active():
             found = await shard.execute(shard.core.list_transactions, filters)
             listed += found
         return listed
@@ -293,7 +293,7 @@ class TransactionCoordinator:
     def count_states(self) -> dict[str, int]:
         """How many transactional ids of this node are in each state, for metrics."""
         counts: dict[str, int] = {}
-        for _, shard in self._shards.active():
+        for _, shard in self.shards.active():
             for metadata in shard.core.transactions.values():
                 counts[metadata.state.value] = counts.get(metadata.state.value, 0) + 1
         return counts
@@ -302,7 +302,7 @@ class TransactionCoordinator:
         """When the oldest of the transactions began that this node coordinates and that are not over, for metrics."""
         starts = (
             metadata.start_timestamp_ms
-            for _, shard in self._shards.active()
+            for _, shard in self.shards.active()
             for metadata in shard.core.transactions.values()
             if metadata.state in _OPEN_STATES
         )

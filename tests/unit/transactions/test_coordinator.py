@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
-from dataclasses import replace
 
 import pytest
 from tests.unit.coordination.memory_log import MemoryLog
@@ -60,7 +59,7 @@ class World:
         topic = TopicImage(TRANSACTIONS_TOPIC, bytes(16), dict.fromkeys(range(len(self.logs)), state), {})
         return MetadataImage(TopicsImage.of([topic]))
 
-    def new_coordinator(self, node_id: int = NODE_ID) -> TransactionCoordinator:
+    def new_coordinator(self, node_id: int = NODE_ID, **settings: int) -> TransactionCoordinator:
         async def create() -> None:
             raise AssertionError("the topic is there")
 
@@ -69,7 +68,7 @@ class World:
             return 999 + self.ids_given
 
         return TransactionCoordinator(
-            BrokerConfig(node_id=node_id),
+            BrokerConfig(node_id=node_id, **settings),
             image=self.image(leader=node_id),
             open_log=self.logs.__getitem__,
             create_topic=create,
@@ -83,9 +82,9 @@ class World:
         delta.topics.partitions_changed[TRANSACTIONS_TOPIC] = set(range(len(self.logs)))
         self.coordinator.metadata_changed(self.image(leader, leader_epoch), delta)
 
-    async def restart(self) -> None:
+    async def restart(self, **settings: int) -> None:
         await self.coordinator.stop()
-        self.coordinator = self.new_coordinator()
+        self.coordinator = self.new_coordinator(**settings)
         self.coordinator.start()
         await self.coordinator.loaded()
 
@@ -209,8 +208,8 @@ async def test_no_marker_before_the_outcome_is_committed(world: World) -> None:
 
 
 async def test_an_outcome_that_is_committed_too_late_for_its_answer_is_seen_through(world: World) -> None:
-    world.coordinator._shards._commit_timeout_ms = 20
-    await world.coordinator._shards.stop()
+    world.coordinator.shards.commit_timeout_ms = 20
+    await world.coordinator.shards.stop()
     producer = await world.begin(0)
     world.log.commits_at_once = False
     with pytest.raises(BrokerError) as refused:
@@ -288,8 +287,8 @@ async def test_transactions_that_take_too_long_are_aborted(world: World) -> None
 
 
 async def test_an_abort_that_is_committed_late_is_seen_through(world: World) -> None:
-    world.coordinator._shards._commit_timeout_ms = 20
-    await world.coordinator._shards.stop()
+    world.coordinator.shards.commit_timeout_ms = 20
+    await world.coordinator.shards.stop()
     producer = await world.coordinator.init(Init(ID, 1))
     await world.add(producer, 0)
     await asyncio.sleep(0.005)
@@ -317,14 +316,15 @@ async def test_more_time_outs_than_a_batch_holds(world: World) -> None:
 async def test_more_ids_to_expire_than_a_batch_holds(world: World) -> None:
     for number in range(80):
         await world.coordinator.init(Init(f"{number}-".ljust(30_000, "x"), TIMEOUT_MS))
-    for _, shard in world.coordinator._shards.active():
-        shard.core._settings = replace(shard.core._settings, id_expiration_ms=0)
+    await world.restart(transactional_id_expiration_ms=1)
     await asyncio.sleep(0.002)
     await world.coordinator.expire_ids()
     assert world.coordinator.count_states() == {}
 
 
-async def test_a_round_that_fails_is_logged_and_not_the_last(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_round_that_fails_is_logged_and_not_the_last(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rounds = 0
 
     async def fail_once() -> None:
@@ -333,9 +333,11 @@ async def test_a_round_that_fails_is_logged_and_not_the_last(world: World, caplo
         if rounds == 1:
             raise RuntimeError("out of luck")
 
-    task = asyncio.ensure_future(world.coordinator._every(1, fail_once))
+    coordinator = world.new_coordinator(transaction_abort_timed_out_transaction_cleanup_interval_ms=1)
+    monkeypatch.setattr(coordinator, "abort_timed_out", fail_once)
+    coordinator.start()
     await eventually(lambda: rounds >= 3, "three rounds")
-    task.cancel()
+    await coordinator.stop()
     assert "out of luck" in caplog.text
 
 
@@ -369,7 +371,7 @@ async def test_a_shard_that_is_closed_verifies_nothing(world: World) -> None:
     producer = await world.begin(0)
     request = AddPartitions(ID, producer.producer_id, producer.producer_epoch, frozenset({TopicPartition("t", 0)}))
     assert set(world.coordinator.verify_partitions(request).values()) == {ErrorCode.NONE}
-    world.coordinator._shards.find(ID)[1].unload()
+    world.coordinator.shards.find(ID)[1].unload()
     with pytest.raises(BrokerError) as caught:
         world.coordinator.verify_partitions(request)
     assert caught.value.code is ErrorCode.NOT_COORDINATOR

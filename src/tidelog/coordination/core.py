@@ -1,4 +1,4 @@
-"""The face of a core as its host sees it."""
+"""What a host calls on a core."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CoordinatorCore(Protocol):
         """Changes the state and decides nothing: the same when a record is new and when it is loaded."""
 
     def replay_records(self, records: Sequence[Any], offset: int, producer_id: int) -> None:
-        """The same for all records of a decision, of which the first is at `offset`."""
+        """Replays all records of a decision; the first is at `offset`."""
 
     def replay_end_transaction(self, producer_id: int, committed: bool) -> None: ...
 

@@ -17,7 +17,7 @@ _NO_PRODUCER: Final = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class Moment:
-    """Two clocks read together: deadlines hang on the one that never jumps, timestamps on the one people know."""
+    """Two clocks read together: deadlines use the monotonic one, timestamps the wall clock."""
 
     __slots__ = ("ticks_ms", "wall_ms")
 

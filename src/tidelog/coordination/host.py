@@ -62,7 +62,7 @@ class CoreHost(Generic[C]):
         self._loop = asyncio.get_running_loop()
         self._end_offset = log.end_offset
         self._parked: dict[int, asyncio.Future[Any]] = {}
-        """What is not answered yet, by the token that the core keeps."""
+        """Parked requests, by the token that the core keeps."""
         self._answering = BackgroundTasks()
         """Answers that only wait for their commit."""
         self._next_token = 0
@@ -91,8 +91,8 @@ class CoreHost(Generic[C]):
     def submit(self, decide: Callable[[Q, Moment], Decision[R]], request: Q) -> tuple[R, Awaitable[None] | None]:
         """Decides `request`; the reply may be given when the second part is done, at once if that is None.
 
-        The way for requests that come by the thousand: where everything is committed at once, as on a node alone, it
-        takes neither a coroutine nor a turn of the loop.
+        For frequent requests: where records are committed at once, as on a single node, it needs neither a coroutine
+        nor a turn of the loop.
         """
         now = self.begin()
         return self.carry_out(decide(request, now), now)
@@ -224,7 +224,7 @@ class CoreHost(Generic[C]):
         while self._held_back and self._held_back[0][0] <= high_watermark:
             for token, reply in self._held_back.popleft()[1]:
                 parked = self._parked.pop(token, None)
-                # The caller may have gone away in the meantime; the core learns of that by its silence.
+                # The caller may have gone meanwhile; the core notices when its requests stay away.
                 if parked is not None and not parked.done():
                     parked.set_result(reply)
         while self._awaiting_commit and self._awaiting_commit[0][0] <= high_watermark:
@@ -332,7 +332,7 @@ class CoreHost(Generic[C]):
         try:
             record = self.core.decode_record(key, value)
         except ValueError as error:
-            # The batch had its checksum right, so it was written like this: by a client, not by a coordinator.
+            # The checksum is right, so the batch was written like this: by a client, not by a coordinator.
             logger.warning_limited("coordinator record skipped", partition=self._name, offset=offset, error=str(error))
             return
         if record is None:

@@ -1,4 +1,4 @@
-"""What a host needs of the partition its core lives on."""
+"""What a host needs of the partition that stores the records of its core."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CoordinatorLog(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed: it survives whatever the cluster promises to survive."""
+        """Everything below is committed: it survives every failure that the cluster promises to survive."""
 
     def append(
         self,
@@ -77,4 +77,4 @@ class CoordinatorLog(Protocol):
         appended here, or never will."""
 
     def close(self) -> None:
-        """This core lets go of the partition; the partition itself stays."""
+        """Detaches this core from the partition; the partition itself stays."""

@@ -74,7 +74,7 @@ class PartitionLog:
                 if batch is not None:
                     yield batch
             if reached == offset:
-                # What compaction has removed at the end of the log leaves nothing more to read.
+                # Compaction may have removed the end of the log: then there is nothing more to read.
                 return
             offset = reached
 

@@ -1,4 +1,4 @@
-"""Which partition of an internal topic a group or transactional id lives on: Kafka's rule, to take over its files."""
+"""Which partition of an internal topic holds a group or transactional id: Kafka's rule, since its files are read."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Shards(Generic[C]):
         on_loaded: Callable[[int, CoreHost[C]], None] = lambda _partition, _shard: None,
         commit_timeout_ms: int = 5000,
     ) -> None:
-        """`create_topic` brings the topic about; the metadata tells of it."""
+        """`create_topic` asks for the topic; `metadata_changed` brings it."""
         self.topic = topic
         self.image = image
         self._node_id = node_id

@@ -92,7 +92,7 @@ class GroupCoordinator:
         await self._shards.loaded()
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Subscribed after the partitions, which have by then what the image says."""
+        """Called after the partitions have applied the same image."""
         self._serves_consumer_groups = self._may_serve_consumer_groups(image)
         changed = {topic.name for topic in (*delta.topics.created.values(), *delta.topics.deleted)}
         changed.update(delta.topics.partitions_changed)
@@ -104,13 +104,13 @@ class GroupCoordinator:
             self._tasks.start(self.topics_deleted(deleted), "removal of offsets of deleted topics")
 
     async def topics_deleted(self, topics: Collection[str]) -> None:
-        """Offsets of deleted topics go; what cannot be written now is caught up on by expiry."""
+        """Deletes the offsets of deleted topics; expiry deletes later what cannot be written now."""
         for _, shard in self._shards.active():
             rest: Sequence[str] = shard.core.offsets.group_ids()
             with suppress(BrokerError):
                 while rest:
                     rest = await shard.execute(shard.core.decide_topics_deleted, (topics, rest))
-                    # Where nothing has to wait for a commit, others would have to.
+                    # A loop that never waits for a commit would keep other work on the event loop waiting.
                     await asyncio.sleep(0)
 
     async def partition_of(self, group_id: str) -> int:
@@ -123,7 +123,7 @@ class GroupCoordinator:
     # -- membership --------------------------------------------------------------------------------------------------
 
     def join(self, request: Join) -> tuple[Joined, None] | tuple[None, asyncio.Future[Joined]]:
-        """The answer, or what has it when the group's round is complete."""
+        """The response, or a future that has it when the rebalance is complete."""
         _require_group_id(request.group_id)
         if (
             not self.settings.min_session_timeout_ms
@@ -135,7 +135,7 @@ class GroupCoordinator:
         return shard.submit_or_park(shard.core.decide_join, request)
 
     def sync(self, request: Sync) -> tuple[Synced, None] | tuple[None, asyncio.Future[Synced]]:
-        """The answer, or what has it when the leader has assigned."""
+        """The response, or a future that has it when the leader has synced."""
         _require_group_id(request.group_id)
         shard = self.shard_of(request.group_id)
         return shard.submit_or_park(shard.core.decide_sync, request)
@@ -145,7 +145,7 @@ class GroupCoordinator:
         _require_group_id(request.group_id)
         shard = self.shard_of(request.group_id)
         if shard.state is HostState.LOADING:
-            # Whether the member exists is not known yet; it would only make it rejoin for nothing.
+            # Whether the member exists is not known yet; an error would make it rejoin without need.
             return ErrorCode.NONE, None
         now = shard.begin()
         return shard.carry_out(shard.core.decide_heartbeat(request, now), now)
@@ -172,9 +172,9 @@ class GroupCoordinator:
     # -- offsets -----------------------------------------------------------------------------------------------------
 
     def commit_offsets(self, request: Commit) -> tuple[Sequence[ErrorCode], Awaitable[None] | None]:
-        """One code per offset, and what to wait for before giving them; None for nothing.
+        """One error code per offset, and what to wait for before the response; None for nothing.
 
-        The empty group id is a group like any other here: clients of old commit to it.
+        The empty group id is a group like any other here: old clients commit to it.
         """
         shard = self.shard_of(request.group_id)
         now = shard.begin()
@@ -265,7 +265,7 @@ class GroupCoordinator:
                 )
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
-        """Group, topic, partition and offset of every commit that stands."""
+        """Group, topic, partition and offset of every committed offset."""
         for core in self._shards.cores():
             store = core.offsets
             for group_id in store.group_ids():

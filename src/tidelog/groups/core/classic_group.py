@@ -2,7 +2,7 @@
 
 What the log remembers (generation, protocol, leader, members with their assignment, when the state began) and what may
 be forgotten (parked requests, pending ids, votes) live side by side; `replay_stored` is how the first half changes for
-good. A member that is still joining is known only to the second half. Nothing here sends, schedules or writes.
+good. A member that is still joining exists only in the second. Nothing here sends, schedules or writes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Member:
 
     @property
     def satisfies_heartbeat(self) -> bool:
-        """A member that waits for the coordinator need not say that it is alive."""
+        """A member that waits for the coordinator need not send heartbeats."""
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -137,15 +137,15 @@ class ClassicGroup:
         self.pending_members: set[str] = set()
         """Ids that were handed out (KIP-394) and have not joined yet."""
         self.pending_sync: set[str] = set()
-        """Members of the new generation that have not asked for their assignment."""
+        """Members of the new generation that have not sent SyncGroup."""
         self.awaiting_join = 0
         """How many members have a join token."""
         self.supported: dict[str, int] = {}
-        """How many members can speak each protocol."""
+        """How many members support each protocol."""
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
-        """What is left of the time an initial rebalance may be stretched."""
+        """How much longer the initial rebalance may be delayed."""
         self._subscribed_topics: frozenset[str] | None = None
         self._subscriptions: set[bytes] | None = None
         """What the members of the last generation said of it; None when that is read."""
@@ -245,7 +245,7 @@ class ClassicGroup:
         return previous
 
     def replace_static(self, old: Member, new: Member) -> None:
-        """A restarted static member takes the place, and the leadership, of its former self."""
+        """A restarted static member takes the place, and the leadership, of the member id it had before."""
         assert old.instance_id is not None
         self._count_protocols(old, -1)
         self.park_join(old, None)
@@ -260,7 +260,7 @@ class ClassicGroup:
             self.leader = new.member_id
 
     def maybe_elect_joined_leader(self) -> bool:
-        """A leader that did not rejoin gives way to one that did; False when there is none."""
+        """Replaces a leader that did not rejoin by a member that did; False when there is none."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_token is not None:

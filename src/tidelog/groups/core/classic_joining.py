@@ -51,7 +51,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     """Whether the group may take this member in.
 
     While members join, only those that wait count, not all that are known: the last to come back are the ones
-    that are turned away when the limit was lowered.
+    that are refused when the limit was lowered.
     """
     if group.state is PREPARING_REBALANCE:
         member = group.members.get(member_id)
@@ -108,7 +108,7 @@ def _rejoin(
 ) -> JoinDecision:
     unchanged = member.protocols == request.protocols
     if group.state is COMPLETING_REBALANCE and unchanged:
-        # It lost the reply to its join: tell it again, nothing has changed.
+        # It lost the response to its join: send the same again, nothing has changed.
         return Decision(joined(group, member.member_id))
     if group.state is STABLE and unchanged and group.leader != member.member_id:
         return Decision(joined(group, member.member_id))
@@ -151,7 +151,7 @@ def _replace_static(
 def _replace_without_rebalance(
     group: ClassicGroup, old: Member, new: Member, request: Join, now: Moment, rebalancer: Rebalancer
 ) -> JoinDecision:
-    """The point of static membership: a restart within the session costs the group nothing but a record."""
+    """The point of static membership: a restart within the session timeout costs a record and no rebalance."""
     is_leader = group.leader == old.member_id
     leader = new.member_id if is_leader else group.leader
     members = [new if member is old else member for member in group.members.values()]

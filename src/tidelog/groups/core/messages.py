@@ -1,6 +1,6 @@
-"""Requests a group core understands and the replies it gives: what is left of the wire messages without versions.
+"""Requests a group core understands and the replies it gives: the wire messages without their versions.
 
-What comes by the thousand is a class with slots: compiled, it is made and read in a tenth of a named tuple's time.
+Frequent ones are classes with slots: compiled, they are made and read in a tenth of the time of named tuples.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def fetch_offsets(store: OffsetStore, request: FetchOffsets) -> list[FetchedTopi
 
 
 def _fetch_stable(store: OffsetStore, request: FetchOffsets) -> list[FetchedTopic]:
-    """Where an open transaction has offsets, the answer is that it must be asked for again."""
+    """Partitions with offsets in an open transaction get an error that makes the client retry."""
     group_id = request.group_id
     stable = fetch_offsets(store, request._replace(require_stable=False))
     return [

@@ -26,7 +26,7 @@ SESSION: Final = "session"
 JOIN: Final = "join"
 """The time for members to join a round is over, or an initial delay is."""
 SYNC: Final = "sync"
-"""The time for the members of a generation to ask for their assignment is over."""
+"""The time for the members of a generation to send SyncGroup is over."""
 
 
 class Rebalancer:
@@ -45,7 +45,7 @@ class Rebalancer:
         self._deadlines.cancel((SESSION, group.group_id, member_id))
 
     def maybe_rebalance(self, group: ClassicGroup, now: Moment, decision: Decision[Any]) -> None:
-        """Something changed in the group: begin a round, or end the one under way if everybody is there."""
+        """Something changed in the group: begin a rebalance, or end the one under way if all members have joined."""
         if group.can_rebalance:
             self.prepare_rebalance(group, now, decision)
         else:
@@ -73,7 +73,7 @@ class Rebalancer:
             self._deadlines.schedule((JOIN, group.group_id, ""), now.ticks_ms + group.rebalance_timeout_ms)
 
     def maybe_complete_join(self, group: ClassicGroup, now: Moment, decision: Decision[Any]) -> None:
-        """An initial round ends by its delay only; any other as soon as everybody has joined."""
+        """An initial round ends by its delay only; any other as soon as all members have joined."""
         if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.all_members_joined:
             self.complete_join(group, now, decision)
 
@@ -118,7 +118,7 @@ class Rebalancer:
                 self.keep_alive(group, member, now)
 
     def dismiss(self, group: ClassicGroup, member: Member, decision: Decision[Any]) -> None:
-        """Takes a member out; its parked join is answered, in case the client still runs, so that it joins again."""
+        """Removes a member; its parked join is answered, in case the client still runs, so that it joins again."""
         reply = Joined(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER_ID)
         decision.release(group.park_join(member, None), reply)
         decision.release(member.sync_token, Synced(ErrorCode.UNKNOWN_MEMBER_ID))

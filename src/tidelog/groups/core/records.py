@@ -125,7 +125,7 @@ class StoredGroup(QuickValue):
         self.protocol = protocol
         self.leader = leader
         self.state_timestamp_ms = state_timestamp_ms
-        """Wall clock when the group entered its state; -1 in records of old."""
+        """Wall clock when the group entered its state; -1 in records of old versions."""
         self.members = members
 
     def fields(self) -> tuple[object, ...]:
@@ -417,7 +417,7 @@ def _take(buffer: bytes, at: int, length: int) -> bytes:
 
 
 def _find_tag(buffer: bytes, at: int, wanted: int) -> bytes | None:
-    """The bytes of tagged field `wanted`, skipping tags of versions to come."""
+    """The bytes of tagged field `wanted`, skipping unknown tags."""
     count, at = decode_unsigned_varint(buffer, at)
     for _ in range(min(count, len(buffer))):
         tag, at = decode_unsigned_varint(buffer, at)

@@ -58,7 +58,7 @@ class GroupSettings:
         return self.consumer_heartbeat_interval_ms if own is None else int(own)
 
     def assignment_interval_ms(self, overrides: Mapping[str, str] | None, member_count: int) -> int:
-        """What was asked for this very group is kept to; the interval of all groups is less for small ones."""
+        """An interval set for this group holds as it is; the interval of all groups is shorter for small ones."""
         own = None if overrides is None else overrides.get("consumer.assignment.interval.ms")
         if own is not None:
             return int(own)

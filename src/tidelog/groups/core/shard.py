@@ -1,8 +1,8 @@
 """All groups and offsets of one partition of `__consumer_offsets`: the core that the coordinator hosts.
 
-`decide_*` takes a request and a moment and returns what to write and whom to answer; `replay` folds written records
-into the state. Committed offsets, and what the log tells of a group, change in `replay` only. The rounds of a rebalance
-are not in the log: `decide_*` moves them along, and their members start them again after a crash.
+`decide_*` takes a request and a moment and returns the records to write and the replies to give; `replay` folds written
+records into the state. Committed offsets, and what the log tells of a group, change in `replay` only. The rounds of a
+rebalance are not in the log: `decide_*` moves them along, and their members start them again after a crash.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class GroupShard:
         return decision
 
     def _replace_empty(self, consumer: ConsumerGroup, request: Join, decision: Decision[Joined | None]) -> None:
-        """A consumer group that all have left gives way to a classic one; its offsets stay."""
+        """A consumer group without members is replaced by a classic one; its offsets stay."""
         decision.records[:0] = consumer.tombstones()
 
         def stay(failed: Decision[Joined | None], error: ErrorCode, _: Moment) -> None:
@@ -334,7 +334,7 @@ class GroupShard:
             for member in group.members.values():
                 self._rebalancer.keep_alive(group, member, now)
             if len(group.members) > self._settings.max_size:
-                # The limit was lowered: in the new round the last to come back are turned away.
+                # The limit was lowered: in the new rebalance the last members to join are refused.
                 self._rebalancer.prepare_rebalance(group, now, decision)
         self.consumers.begin_deadlines(now)
         self._schedule_cleanup(now)

@@ -1,7 +1,7 @@
 """The five states of a classic group and the ways between them.
 
-`become` in `group.py` is the only place that changes a state and refuses what this table does not list. A replayed
-record sets the state it tells of directly: it stands for several steps at once.
+`become` in `classic_group.py` is the only place that changes a state and refuses what this table does not list. A
+replayed record sets the state it tells of directly: it stands for several steps at once.
 """
 
 from __future__ import annotations

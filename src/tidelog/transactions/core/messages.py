@@ -25,9 +25,9 @@ class Initialised(NamedTuple):
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
     needs_producer_id: bool = False
-    """Nothing was decided: ask again with a fresh producer id."""
+    """Nothing was decided: call again with a new producer id."""
     prepared: bool = False
-    """A transaction that stood in the way is being aborted: complete it, then ask again."""
+    """An open transaction is being aborted first: complete it, then call again."""
 
 
 class AddPartitions(NamedTuple):
@@ -71,7 +71,7 @@ class Listed(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """What became of a look at some ids."""
+    """The outcome of a check of some ids."""
 
     ended: list[str]
     """Transactions and ids whose deadline has passed."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
 
 IDS_PER_SWEEP_MAX = 1000
-"""Ids that are looked at for time-outs and expiry before others get their turn."""
+"""Ids that are checked for timeouts and expiry before other requests get their turn."""
 
 RECORD_BYTES_WITHOUT_NAMES_MAX = 128
 """What the record of a transactional id takes beside its name and its partitions."""

@@ -35,7 +35,7 @@ class TransactionShard:
     # -- producers ---------------------------------------------------------------------------------------------------
 
     def decide_init(self, request: Init, now: Moment) -> Decision[Initialised]:
-        """A producer starts, or goes on after an error: it gets an epoch that shuts out everyone before it."""
+        """A producer starts, or goes on after an error: it gets an epoch that fences all producers before it."""
         if not 0 < request.timeout_ms <= self._settings.max_timeout_ms:
             return Decision(Initialised(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
         metadata = self.transactions.get(request.transactional_id)

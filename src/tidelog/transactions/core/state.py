@@ -25,7 +25,7 @@ class TransactionState(Enum):
     DEAD = "Dead"
     """The id was not used for long and is forgotten: a tombstone in the log."""
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
-    """On the way from ONGOING to PREPARE_ABORT with a higher epoch, to shut a producer out; never in the log."""
+    """On the way from ONGOING to PREPARE_ABORT with a higher epoch, to fence a producer; never in the log."""
 
     @property
     def number(self) -> int:

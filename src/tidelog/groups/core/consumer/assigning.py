@@ -34,7 +34,7 @@ from tidelog.groups.core.settings import GroupSettings
 from tidelog.metadata.image import MetadataImage
 
 FIRST_EPOCH: Final = 2
-"""Of a new group, as in Kafka, where members that wait for the first assignment are at 1."""
+"""The epoch of a new group, as in Kafka, where members that wait for the first assignment are at 1."""
 
 
 def refresh_epoch(draft: Draft, image: MetadataImage, now: Moment, *, has_changed: bool) -> None:
@@ -103,7 +103,7 @@ def put_off_ms(group: ConsumerGroup, image: MetadataImage, settings: GroupSettin
         return 0
     interval_ms = settings.assignment_interval_ms(image.group_configs.get(group.group_id), member_count)
     since_ms = now.wall_ms - group.assigned_at_ms
-    # A clock that was set back must not put it off for longer.
+    # A clock that was set back must not delay it for longer.
     return interval_ms - since_ms if 0 <= since_ms < interval_ms else 0
 
 
@@ -121,7 +121,7 @@ def refresh_target(draft: Draft, image: MetadataImage, settings: GroupSettings, 
 
 def _assign(group: ConsumerGroup, image: MetadataImage, settings: GroupSettings) -> dict[str, Partitions]:
     if len(group.members) == 1:
-        # What every assignor would say.
+        # Every assignor would return this.
         [(member_id, subscription)] = group.members.items()
         topics = [image.topics_by_id[topic_id] for topic_id in sorted(subscribed_ids(group, subscription, image))]
         return {

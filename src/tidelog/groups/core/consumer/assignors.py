@@ -63,7 +63,7 @@ _Held = dict[str, list[tuple[bytes, int]]]
 
 
 def assign_uniform(members: Members, counts: dict[bytes, int], previous: dict[str, Partitions]) -> Assignment:
-    """As many partitions for everybody as possible, and of those as many as possible that a member had before."""
+    """Spreads partitions evenly, and of those lets each member keep as many as possible."""
     if not members:
         return {}
     first = next(iter(members.values())).topics
@@ -83,7 +83,7 @@ def _by_topic(partitions: list[tuple[bytes, int]]) -> Partitions:
 
 
 def _balance_alike(members: Members, counts: dict[bytes, int], previous: dict[str, Partitions]) -> _Held:
-    """Everybody reads the same topics: all get the same number, or one more."""
+    """All members subscribe to the same topics: all get the same number, or one more."""
     base, extra = divmod(sum(counts.values()), len(members))
     held: _Held = {}
     taken: set[tuple[bytes, int]] = set()

@@ -1,6 +1,6 @@
 """Members of a consumer group that speak the classic protocol, while a group moves from one protocol to the other.
 
-The coordinator assigns for them too, so nothing waits for anybody: JoinGroup is a heartbeat that brings a subscription,
+The coordinator assigns for them too, so no request waits: JoinGroup is a heartbeat that brings a subscription,
 SyncGroup fetches what the join decided, Heartbeat tells the member to join again when there is something to do.
 """
 
@@ -87,7 +87,7 @@ def sync(group: ConsumerGroup, request: Sync, world: World) -> Synced:
 
 
 def _reachable_epoch(group: ConsumerGroup, world: World) -> int:
-    """The epoch a member would come to if it joined again now: while an assignment is put off, that of the last one."""
+    """The epoch a member would get if it joined again now: while an assignment is delayed, that of the last one."""
     is_put_off = put_off_ms(group, world.image, world.settings, world.now) > 0
     return group.target_epoch if is_put_off else group.epoch
 
@@ -108,7 +108,7 @@ def heartbeat(group: ConsumerGroup, request: Heartbeat, world: World) -> ErrorCo
 
 
 def leave(draft: Draft, leaving: tuple[LeavingMember, ...], world: World) -> list[LeftMember]:
-    """Members of either protocol, since this is also how an administrator takes members out."""
+    """Members of either protocol, since administrators remove members with it too."""
     results = []
     for named_id, instance_id in leaving:
         member_id = named_id
@@ -121,7 +121,7 @@ def leave(draft: Draft, leaving: tuple[LeavingMember, ...], world: World) -> lis
             results.append(LeftMember(named_id, instance_id, error.code))
             continue
         remove_member(draft, member_id)
-        # By the names it was asked for: that is how a client finds the answer.
+        # Under the names in the request, by which a client finds its results.
         results.append(LeftMember(named_id, instance_id, NO_ERROR))
     if draft.records:
         refresh_epoch(draft, world.image, world.now, has_changed=True)

@@ -24,7 +24,7 @@ class EmbeddedSubscription(NamedTuple):
 
 
 def decode_subscription(metadata: bytes) -> EmbeddedSubscription:
-    """Raises ValueError when it is none."""
+    """Raises ValueError for other bytes."""
     from tidelog.protocol.errors import MalformedMessage
     from tidelog.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription as Subscription
 

@@ -295,7 +295,7 @@ def _decode_current(key: bytes, value: bytes | None) -> CurrentRecord:
     if value is None:
         return CurrentRecord(name.group_id, name.member_id, None)
     body = ConsumerGroupCurrentMemberAssignmentValue.decode(value, 2, 0)[0]
-    # A state of versions to come leaves the member where it must look at its target again.
+    # For a state of a later version the member looks at its target again.
     state = MemberState(body.state) if body.state in (0, 1, 2) else MemberState.UNRELEASED_PARTITIONS
     current = CurrentAssignment(
         body.member_epoch,

@@ -1,8 +1,8 @@
 """A consumer group: its epochs, its members, what each should own and what each does own.
 
-Changed by `replay` only, which takes the records in any order that compaction may leave them in. Three numbers tell how
-far everybody is: the group's epoch grows when something changed, the target's epoch is that of the latest assignment, a
-member's epoch is that of the assignment it has come to.
+Changed by `replay` only, which takes the records in any order that compaction may leave them in. Three epochs tell how
+far the members are: the group's epoch grows when something changed, the target's epoch is that of the latest
+assignment, a member's epoch is that of the assignment it has reached.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ConsumerGroup:
         self.rebalances = 0
         """Epochs that were given here; not in the log."""
         self.is_metadata_stale = True
-        """Topics may have changed since the group's epoch was written. Not in the log: loading begins with a look."""
+        """Topics may have changed since the group's epoch was written. Not in the log: set after loading."""
         self.changed_topics: frozenset[str] | None = None
         """Which these are; None for all. Patterns are matched with no others."""
 
@@ -105,7 +105,7 @@ class ConsumerGroup:
         return other
 
     def metadata_changed(self, topics: Collection[str] | None) -> None:
-        """These topics, or all, may be others than before."""
+        """These topics, or all, may have changed."""
         self.is_metadata_stale = True
         seen = self.changed_topics
         changed = None if topics is None or seen is None else seen.union(topics)

@@ -1,7 +1,7 @@
 """All consumer groups of a shard: puts requests to them, keeps their deadlines, moves groups between the protocols.
 
-A group id stands for a classic group or a consumer group, never for both; `replay` keeps it so. Deadlines are not taken
-back when what they are for is over: whoever is called looks whether there is still something to do. Only a group that
+A group id stands for a classic group or a consumer group, never for both; `replay` keeps it so. Deadlines are not
+cancelled when they are no longer needed: when one is due, its group is checked for something to do. Only a group that
 becomes a classic one leaves none behind: its members may be those of another consumer group before they are due.
 """
 
@@ -51,13 +51,13 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import NO_ERROR, BrokerError, ErrorCode
 
 REVOKE: Final = "revoke"
-"""A member has had its time to give up partitions."""
+"""The time for a member to revoke partitions is over."""
 REJOIN: Final = "rejoin"
-"""A classic member has had its time to join again."""
+"""The time for a classic member to join again is over."""
 FETCH_ASSIGNMENT: Final = "fetch-assignment"
-"""A classic member has had its time to sync."""
+"""The time for a classic member to sync is over."""
 ASSIGN: Final = "assign"
-"""A group's assignment was put off long enough."""
+"""The delay of a group's assignment is over."""
 DOWNGRADE: Final = "downgrade"
 """Only classic members are left: the group becomes a classic one."""
 REBALANCE: Final = "rebalance"
@@ -441,7 +441,7 @@ class ConsumerGroups:
             self._deadlines.schedule(key, now.ticks_ms + group.members[member_id].rebalance_timeout_ms)
 
     def _maybe_limit_revocation(self, draft: Draft, member_id: str, current: CurrentAssignment, now: Moment) -> None:
-        """A classic member that should give up partitions has its time to rejoin as a limit instead."""
+        """A classic member that should revoke partitions is limited by its time to rejoin instead."""
         member = draft.group.members[member_id]
         if current.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
             key = (REVOKE, draft.group.group_id, member_id)

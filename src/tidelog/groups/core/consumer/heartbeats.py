@@ -91,7 +91,7 @@ def heartbeat(draft: Draft, request: ConsumerHeartbeat, world: World) -> tuple[s
         assignment = as_partitions(current.owned)
     interval_ms = world.settings.heartbeat_interval_ms(world.image.group_configs.get(request.group_id))
     if draft.group.epoch > draft.group.target_epoch:
-        # An assignment is put off: the member should not wait a whole interval longer than that to hear of it.
+        # The assignment is delayed: the member should not learn of it a whole heartbeat interval later.
         soon_ms = max(HEARTBEAT_INTERVAL_MS_MIN, put_off_ms(draft.group, world.image, world.settings, world.now))
         interval_ms = min(interval_ms, soon_ms)
     return member_id, current, HeartbeatReply(member_id, current.epoch, interval_ms, assignment)
@@ -171,7 +171,7 @@ def _find_static(draft: Draft, member_id: str, instance_id: str, request: Consum
             )
         replace_member(draft, known_id, member_id)
     elif known_id is not None and group.current_of(known_id).epoch == STATIC_LEAVE_EPOCH:
-        # Back with the very id it left with: it begins again all the same.
+        # Back with the member id it left with: it begins again all the same.
         replace_member(draft, known_id, known_id)
 
 
@@ -241,7 +241,7 @@ def leave(draft: Draft, request: ConsumerHeartbeat, world: World) -> HeartbeatRe
 
 
 def fence(draft: Draft, member_id: str, world: World) -> None:
-    """Takes a member out; the next heartbeat of another one makes the new assignment."""
+    """Removes a member; the next heartbeat of another one makes the new assignment."""
     remove_member(draft, member_id)
     refresh_epoch(draft, world.image, world.now, has_changed=True)
 

@@ -1,6 +1,6 @@
 """How a member comes from what it owns to what it should own, one heartbeat after the other.
 
-First it gives up what is not its any more and stays at its old epoch until it has; then it goes to the target's epoch
+First it revokes what it should no longer own, at its old epoch; then it goes to the target's epoch
 and gets what no other member owns. A partition therefore never has two owners, whatever is lost or late in between.
 """
 

@@ -24,7 +24,7 @@ Owners = dict[bytes, dict[int, str]]
 NO_READERS: Final[dict[int, str]] = {}
 
 LEAVE_EPOCH: Final = -1
-"""What a member's heartbeat bears when it leaves for good."""
+"""The epoch in the heartbeat of a member that leaves for good."""
 STATIC_LEAVE_EPOCH: Final = -2
 """In the record of a static member that will be back; also its epoch, until another member takes its place."""
 
@@ -100,7 +100,7 @@ class CurrentAssignment(QuickValue):
         self.state = state
         self.owned = owned
         self.revoking = revoking
-        """No longer to be read by the member, and not yet by anybody else."""
+        """No longer to be read by this member, and not yet by another."""
 
     @property
     def held(self) -> OwnedPartitions:

@@ -1,4 +1,4 @@
-"""What is wrong with a heartbeat before anybody looks at its group, in Kafka's words."""
+"""Checks of a heartbeat that need no group, with Kafka's messages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Doors beside Kafka's protocol. They translate into calls of the layers below, and decide nothing."""
+"""Ways in beside Kafka's protocol, over HTTP for now. They translate into calls below and decide nothing."""

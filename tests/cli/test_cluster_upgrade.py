@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.cli.command import TIDELOG, Command
+from tests.waiting import wait_until
 
 from tidelog.testing.broker import Broker
 from tidelog.testing.cluster_node import find_free_port
@@ -85,13 +85,12 @@ class Nodes:
         return Command(self.addresses[node_id - 1])
 
     def until_alive(self, node_id: int) -> None:
-        deadline_s = time.monotonic() + START_SECONDS_MAX
-        while True:
+
+        def states() -> list[str]:
             nodes = self.command(node_id)("cluster", "status", "--json").json["nodes"]
-            if [node["state"] for node in nodes] == ["alive"] * 3:
-                return
-            assert time.monotonic() < deadline_s, nodes
-            time.sleep(0.1)
+            return [node["state"] for node in nodes]
+
+        wait_until(lambda: states() == ["alive"] * 3, "three nodes alive", interval_s=0.1)
 
 
 @pytest.fixture

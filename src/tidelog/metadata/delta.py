@@ -24,9 +24,8 @@ class MetadataDelta:
 
     def __init__(self, base: MetadataImage, records: Iterable[Message] = ()) -> None:
         self._base = base
-        self._parts: dict[type[SubDelta[Any]], SubDelta[Any]] = {
-            kind: kind(base.part(kind.IMAGE)) for kind in table.SUB_DELTAS
-        }
+        self._parts: dict[type[SubDelta[Any]], SubDelta[Any]] = {}
+        """Created when they are first needed: most deltas change one subject."""
         for record in records:
             self.replay(record)
 
@@ -46,20 +45,18 @@ class MetadataDelta:
                 return
             raise UnreadableMetadata(f"metadata record {name} is not supported")
         for kind, replay in route:
-            replay(self._parts[kind], record)
+            replay(self.part(kind), record)
 
     def apply(self, offset: int, epoch: int) -> MetadataImage:
         """`offset` is that of the last record replayed, `epoch` that of the controller that wrote it."""
-        return MetadataImage(
-            *(part.apply() for part in self._parts.values()),
-            cluster_id=self._base.cluster_id,
-            controller_id=self._base.controller_id,
-            offset=offset,
-            epoch=epoch,
-        )
+        changed = [part.apply() for part in self._parts.values()]
+        return self._base.with_parts(changed, offset=offset, epoch=epoch)
 
     def part(self, kind: type[D]) -> D:
-        return cast("D", self._parts[kind])
+        found = self._parts.get(kind)
+        if found is None:
+            found = self._parts[kind] = kind(self._base.part(kind.IMAGE))
+        return cast("D", found)
 
     @property
     def topics(self) -> TopicsDelta:

@@ -6,7 +6,7 @@ image may be kept over an await.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar, cast
 
 from tidelog.config.broker import BrokerConfig
@@ -87,6 +87,17 @@ class MetadataImage:
         """Replayed on an empty image they make this one again: what a snapshot holds."""
         for part in self._parts.values():
             yield from part.records()
+
+    def with_parts(self, changed: Iterable[SubImage], *, offset: int, epoch: int) -> MetadataImage:
+        """The image with some sub-images replaced, at another offset of the metadata log."""
+        parts = self._parts | {type(part): part for part in changed}
+        return MetadataImage(
+            *parts.values(),
+            cluster_id=self.cluster_id,
+            controller_id=self.controller_id,
+            offset=offset,
+            epoch=epoch,
+        )
 
     def with_controller(self, controller_id: int) -> MetadataImage:
         """The same, seen by a node that knows another controller, which no record names."""

@@ -106,7 +106,7 @@ class LogMachine(RuleBasedStateMachine):
             self.sent[producer].append(Sent(sequence, len(pairs), self.end))
         records = [NewRecord(key, value, self.now_ms) for key, value in pairs]
         batch = build_batch(records, compression=codec, **fields)
-        result = self.log.append_as_leader(batch, decode_header(batch), 0, self.now_ms)
+        result = self.log.writer.append_as_leader(batch, decode_header(batch), 0, self.now_ms)
         assert (result.base_offset, result.last_offset, result.duplicate) == (
             self.end,
             self.end + len(pairs) - 1,
@@ -130,7 +130,7 @@ class LogMachine(RuleBasedStateMachine):
         )
         refusal = None
         try:
-            result = self.log.append_as_leader(batch, decode_header(batch), 0, self.now_ms)
+            result = self.log.writer.append_as_leader(batch, decode_header(batch), 0, self.now_ms)
         except BrokerError as error:
             refusal = error.code
         if refusal is not None:
@@ -151,7 +151,7 @@ class LogMachine(RuleBasedStateMachine):
             base_sequence=self.next_sequence[producer] + gap,
         )
         with pytest.raises(BrokerError) as caught:
-            self.log.append_as_leader(batch, decode_header(batch), 0, self.now_ms)
+            self.log.writer.append_as_leader(batch, decode_header(batch), 0, self.now_ms)
         assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class LogMachine(RuleBasedStateMachine):
     def read(self, data: st.DataObject, max_bytes: int, min_one_batch: bool) -> None:
         offset = data.draw(st.integers(self.start, self.end))
         upper = data.draw(st.integers(offset, self.end))
-        region = self.log.read(offset, max_bytes, upper_offset=upper, min_one_batch=min_one_batch)
+        region = self.log.reader.read(offset, max_bytes, upper_offset=upper, min_one_batch=min_one_batch)
         content = region.load()
         assert len(content) == region.size
         headers = list(iterate_headers(content))
@@ -184,14 +184,14 @@ class LogMachine(RuleBasedStateMachine):
     def read_outside(self, offset: int) -> None:
         for outside in (self.end + offset, self.start - offset):
             with pytest.raises(BrokerError) as caught:
-                self.log.read(outside, 100, upper_offset=self.end, min_one_batch=True)
+                self.log.reader.read(outside, 100, upper_offset=self.end, min_one_batch=True)
             assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
     @rule(back=st.integers(-5, 200))
     def look_up_a_time(self, back: int) -> None:
         timestamp = self.now_ms - back
         expected = next((entry for entry in self.entries if entry.timestamp >= timestamp), None)
-        found = self.log.offset_for_timestamp(timestamp)
+        found = self.log.reader.offset_for_timestamp(timestamp)
         if expected is None:
             assert found is None
         else:
@@ -202,11 +202,11 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
-        self.log.roll()
+        self.log.writer.roll()
 
     @rule()
     def flush(self) -> None:
-        self.log.flush()
+        self.log.flusher.flush()
         self.flushed = self.log.recovery_point
         assert self.flushed == self.end
 
@@ -215,7 +215,7 @@ class LogMachine(RuleBasedStateMachine):
     def truncate(self, data: st.DataObject) -> None:
         # Never below what was compacted: a log is compacted up to its high watermark at most, and truncated above it.
         # Where that was not so, batches that only compaction removed could not be told from batches never sent.
-        self.log.truncate_to(data.draw(st.integers(max(self.start, min(self.cleaned, self.end)), self.end)))
+        self.log.rearranger.truncate_to(data.draw(st.integers(max(self.start, min(self.cleaned, self.end)), self.end)))
         self._cut_to(self.log.log_end_offset)
         self.ends_in_a_gap = True
         if not self.entries:
@@ -225,7 +225,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def delete_records(self, data: st.DataObject) -> None:
-        self.start = self.log.delete_records_before(data.draw(st.integers(self.start, self.end)))
+        self.start = self.log.rearranger.delete_records_before(data.draw(st.integers(self.start, self.end)))
         self.entries = [entry for entry in self.entries if entry.offset >= self.start]
         apply_retention(self.log, self.end, self.now_ms)
         assert self.log.log_start_offset == self.start

@@ -288,13 +288,13 @@ class Transactions(RuleBasedStateMachine):
 
     def _read_committed(self, index: int) -> set[bytes]:
         log = self.logs[index]
-        stable = log.last_stable_offset(log.log_end_offset)
+        stable = log.reader.last_stable_offset(log.log_end_offset)
         if stable == 0:
             return set()
-        data = log.read(0, 1 << 24, upper_offset=stable, min_one_batch=True).load()
+        data = log.reader.read(0, 1 << 24, upper_offset=stable, min_one_batch=True).load()
         offset, values, in_abort = 0, set(), set()
         while data:
-            aborted = sorted((a.first_offset, a.producer_id) for a in log.aborted_transactions(offset, stable))
+            aborted = sorted((a.first_offset, a.producer_id) for a in log.reader.aborted_transactions(offset, stable))
             in_abort.clear()
             for position, header in iterate_whole_headers(data):
                 while aborted and aborted[0][0] <= header.last_offset:
@@ -306,7 +306,9 @@ class Transactions(RuleBasedStateMachine):
                     batch = data[position : position + header.size_in_bytes]
                     values |= {record.value or b"" for record in iterate_records(batch)}
             data = (
-                b"" if offset >= stable else log.read(offset, 1 << 24, upper_offset=stable, min_one_batch=True).load()
+                b""
+                if offset >= stable
+                else log.reader.read(offset, 1 << 24, upper_offset=stable, min_one_batch=True).load()
             )
         return values
 
@@ -335,7 +337,7 @@ class Transactions(RuleBasedStateMachine):
         assert not self.ongoing
         self.readers_see_committed_data_only()
         for index, log in enumerate(self.logs):
-            assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset, "nothing hangs"
+            assert log.reader.last_stable_offset(log.log_end_offset) == log.log_end_offset, "nothing hangs"
             committed = {v for t in self.over if t.commit for at, v in t.values if at == index}
             assert self._read_committed(index) == committed
         last = max((p for t in self.over if t.commit for p in t.offset_commits), default=None)

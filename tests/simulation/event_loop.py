@@ -14,7 +14,7 @@ from typing import Any, cast
 from tests.simulation.disk import DiskFaults
 from tests.simulation.world import World
 
-from tidelog.storage.flushing import PendingFlush
+from tidelog.storage.log_flusher import PendingFlush
 
 
 class SimulatedLoop:

@@ -42,7 +42,7 @@ def read_log(partition: Partition, start: int) -> list[tuple[int, int, bytes]]:
     log = partition.log
     if start >= log.log_end_offset:
         return []
-    region: Any = log.read(start, 1 << 30, upper_offset=log.log_end_offset, min_one_batch=True)
+    region: Any = log.reader.read(start, 1 << 30, upper_offset=log.log_end_offset, min_one_batch=True)
     return read_records(region.load())
 
 

@@ -30,8 +30,8 @@ from tidelog.partitions.fetch_session import FetchTarget
 from tidelog.partitions.partition import Partition
 from tidelog.partitions.reading import FetchingReplica, read_for_follower
 from tidelog.partitions.table import PartitionTable
-from tidelog.storage.flushing import PendingFlush
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.log_flusher import PendingFlush
 from tidelog.telemetry.metrics import NodeMetrics
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class SimulatedBroker:
                 if loses_unsynced:
                     is_kept = self._cluster.syncs and not self._mutations.skips_syncs
                     kept = max(log.log_start_offset, synced if is_kept else 0)
-                    log.truncate_to(self._world.random.randint(kept, log.log_end_offset))
+                    log.rearranger.truncate_to(self._world.random.randint(kept, log.log_end_offset))
                     synced = log.log_end_offset
                 self._synced[partition.index] = synced
             self._directory.close(clean=False)

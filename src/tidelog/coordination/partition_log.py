@@ -68,7 +68,7 @@ class PartitionLog:
         log = self._partition.log
         offset = log.log_start_offset
         while offset < log.log_end_offset:
-            data = log.read(offset, READ_BYTES, upper_offset=log.log_end_offset, min_one_batch=True).load()
+            data = log.reader.read(offset, READ_BYTES, upper_offset=log.log_end_offset, min_one_batch=True).load()
             reached = offset
             for reached, batch in read_batches(data):  # noqa: B007
                 if batch is not None:

@@ -51,7 +51,9 @@ class Flushing:
     def __init__(self, partition: Partition, config: TopicConfig, executor: TimedExecutor) -> None:
         self._partition = partition
         self._loop = asyncio.get_running_loop()
-        self._commit = GroupCommit(partition.log, executor, self._loop.call_soon_threadsafe, on_failure=partition.fail)
+        self._commit = GroupCommit(
+            partition.log.flusher, executor, self._loop.call_soon_threadsafe, on_failure=partition.fail
+        )
         self._policy = FlushPolicy(config)
         self.is_before_ack = config.tidelog_flush == "ack"
         self._timer: asyncio.TimerHandle | None = None

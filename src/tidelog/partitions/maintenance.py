@@ -123,7 +123,7 @@ class Maintenance:
     async def _checkpoint(self) -> None:
         """Syncs what lies in closed segments and remembers how far each log is safe: what a crash leaves to check."""
         for partition in list(self._table):
-            if partition.failure is None and partition.log.has_unflushed_closed_segment:
+            if partition.failure is None and partition.log.flusher.has_unflushed_closed_segment:
                 try:
                     await self._flush(partition)
                 except (BrokerError, OSError) as error:
@@ -135,14 +135,14 @@ class Maintenance:
             logger.warning_limited("cannot write checkpoints yet", reason=str(error))
 
     async def _flush(self, partition: Partition) -> None:
-        flush = partition.log.begin_flush()
+        flush = partition.log.flusher.begin_flush()
         try:
             await asyncio.get_running_loop().run_in_executor(self._executor, flush.sync)
         except StorageFailure as failure:
             logger.error("a log cannot be synced", partition=str(partition), reason=failure.message)
             partition.fail(failure)
         else:
-            partition.log.finish_flush(flush)
+            partition.log.flusher.finish_flush(flush)
 
     async def _expire_producers(self) -> None:
         async for partition in with_pauses(list(self._table), LOGS_PER_TURN):

@@ -184,7 +184,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        return self.log.last_stable_offset(self._role.high_watermark)
+        return self.log.reader.last_stable_offset(self._role.high_watermark)
 
     def _no_leader(self) -> BrokerError:
         return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -206,7 +206,7 @@ class Partition:
             return
         if len(leader.replicas) > 1 and self.log.latest_epoch < leader.leader_epoch:
             # Followers ask where earlier epochs ended: that is where this one begins, records or not.
-            self.log.assign_epoch(leader.leader_epoch, self.log.log_end_offset)
+            self.log.writer.assign_epoch(leader.leader_epoch, self.log.log_end_offset)
         self._high_watermark_moved()
         self._wake_followers()
 
@@ -218,7 +218,7 @@ class Partition:
         self.has_followers = len(replicas) > 1
         if self.has_followers and self.log.latest_epoch < leader.leader_epoch:
             # The first follower is on its way: see `take_role`.
-            self.log.assign_epoch(leader.leader_epoch, self.log.log_end_offset)
+            self.log.writer.assign_epoch(leader.leader_epoch, self.log.log_end_offset)
         self._in_sync_moved(leader, leader.in_sync_changed(in_sync, partition_epoch, replicas, now_ms))
 
     def in_sync_answered(self, leader: LeaderState, outcome: IsrOutcome, now_ms: int) -> None:
@@ -266,7 +266,7 @@ class Partition:
         if acks == -1 and not leader.has_enough_in_sync:
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
         validated, header = prepare_produced(records, self._rules, produce_version=api_version, now_ms=now_ms)
-        result = self.log.append_as_leader(validated, header, leader.leader_epoch, now_ms)
+        result = self.log.writer.append_as_leader(validated, header, leader.leader_epoch, now_ms)
         if not result.duplicate:
             metrics = self.metrics
             metrics.records_in += header.record_count
@@ -279,7 +279,7 @@ class Partition:
         """Appends a batch this node built itself: records of a coordinator, transaction markers."""
         if self.failure is not None:
             raise self.failure
-        result = self.log.append_as_leader(batch, decode_header(batch), self.leader.leader_epoch, now_ms)
+        result = self.log.writer.append_as_leader(batch, decode_header(batch), self.leader.leader_epoch, now_ms)
         self.appended(now_ms)
         return result
 
@@ -390,20 +390,20 @@ class Partition:
         does not continue this log."""
         log = self.log
         end_before = log.log_end_offset
-        log.append_as_follower(records, follower.leader_epoch)
+        log.writer.append_as_follower(records, follower.leader_epoch)
         if log.log_end_offset > end_before and self._flushing is not None:
             self._flushing.appended(log.now_ms())
         if follower.leader_answered(leader_high_watermark, log.log_end_offset):
             self._high_watermark_moved()
         if leader_log_start > log.log_start_offset:
-            log.increment_log_start_offset(min(leader_log_start, follower.high_watermark))
+            log.rearranger.start_at(min(leader_log_start, follower.high_watermark))
         return log.log_end_offset - end_before
 
     def truncate_diverging(self, follower: FollowerState, leader_epoch: int, leader_end_offset: int) -> int:
         """Cuts the log where the leader's parts from it, as far as this answer tells; returns where it ends now."""
         log = self.log
-        own_epoch, own_end_offset = log.end_offset_for_epoch(leader_epoch) or (-1, -1)
-        log.truncate_to(
+        own_epoch, own_end_offset = log.reader.end_offset_for_epoch(leader_epoch) or (-1, -1)
+        log.rearranger.truncate_to(
             truncation_offset(
                 leader_epoch=leader_epoch,
                 leader_end_offset=leader_end_offset,
@@ -419,9 +419,9 @@ class Partition:
     def restart_at(self, follower: FollowerState, offset: int, *, keep_below: bool) -> None:
         """The leader has nothing at this log's end: cut back to `offset`, or drop all and go on from there."""
         if keep_below:
-            self.log.truncate_to(offset)
+            self.log.rearranger.truncate_to(offset)
         else:
-            self.log.truncate_fully_and_start_at(offset)
+            self.log.rearranger.truncate_fully_and_start_at(offset)
             follower.high_watermark = offset
         follower.truncated(self.log.log_end_offset)
         self._maybe_sync()
@@ -448,4 +448,4 @@ class Partition:
             return None
         if max_bytes <= 0 and not min_one_batch:
             return None
-        return log.read(offset, max_bytes, upper_offset=upper_offset, min_one_batch=min_one_batch)
+        return log.reader.read(offset, max_bytes, upper_offset=upper_offset, min_one_batch=min_one_batch)

@@ -93,7 +93,9 @@ def read_partition(
             if isolation_level == READ_COMMITTED:
                 answer.aborted_transactions = [
                     (aborted.producer_id, aborted.first_offset)
-                    for aborted in log.aborted_transactions(target.fetch_offset, log.upper_bound_offset(region))
+                    for aborted in log.reader.aborted_transactions(
+                        target.fetch_offset, log.reader.upper_bound_offset(region)
+                    )
                 ]
     except BrokerError as error:
         answer.error_code = error.code
@@ -156,7 +158,7 @@ def read_for_follower(
 
 def _diverging_epoch(partition: Partition, target: FetchTarget) -> tuple[int, int] | None:
     """Where the fetcher's log parts from this one: set when the epoch it last read ends before its fetch offset."""
-    found = partition.log.end_offset_for_epoch(target.last_fetched_epoch)
+    found = partition.log.reader.end_offset_for_epoch(target.last_fetched_epoch)
     if found is None:
         raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE)
     epoch, end_offset = found

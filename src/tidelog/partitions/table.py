@@ -402,14 +402,14 @@ class PartitionTable:
         StorageFailure when the disk has no room even for that: then segments that nobody can read any more go at once,
         and a second attempt finds room."""
         log = partition.log
-        log.delete_records_before(before_offset)
+        log.rearranger.delete_records_before(before_offset)
         try:
             self._directory.write_log_starts()
         except OSError as error:
             if log.log_start_offset == log.log_end_offset:
                 with contextlib.suppress(StorageFailure):
-                    log.roll()
-            log.delete_old_segments(lambda _: True, log.log_start_offset)
+                    log.writer.roll()
+            log.rearranger.delete_old_segments(lambda _: True, log.log_start_offset)
             raise StorageFailure(f"{partition} cannot be told where to begin: {error}") from error
         return log.log_start_offset
 

@@ -39,8 +39,8 @@ from tidelog.records.batch import BatchHeader, CorruptBatch, decode_header, iter
 from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.files import read_whole, remove_if_present, sync_directory
-from tidelog.storage.flushing import PendingFlush
 from tidelog.storage.log import Log
+from tidelog.storage.log_flusher import PendingFlush
 from tidelog.storage.reserved_room import ReservedRoom
 from tidelog.storage.segment_file import READ, WRITE_NEW, WRITE_OR_CREATE, SegmentFile
 from tidelog.telemetry.logs import get_logger
@@ -136,7 +136,7 @@ class QuorumStore:
             )
             if log.log_end_offset < snapshot_end:
                 # The crash came between the snapshot and the log behind it; the snapshot holds everything.
-                log.truncate_fully_and_start_at(snapshot_end)
+                log.rearranger.truncate_fully_and_start_at(snapshot_end)
             if log.log_start_offset > snapshot_end:
                 cause = f" (after {damaged})" if damaged else ""
                 raise DirectoryRefused(
@@ -144,13 +144,13 @@ class QuorumStore:
                     f"{log.log_start_offset} are in no readable snapshot{cause}"
                 )
             # What is only in the page cache after a crash of the process is about to count as being on disk.
-            log.flush()
+            log.flusher.flush()
             members = bootstrap if content is None or content.members is None else content.members
             offset = BOOTSTRAP_OFFSET if content is None or content.members is None else snapshot_end
             index, configurations = self._index_log(snapshot, Configuration(offset, members))
             if snapshot is not None and not index.matches(*snapshot):
                 # The crash came while a leader's snapshot took the place of a log that had gone astray.
-                log.truncate_fully_and_start_at(snapshot_end)
+                log.rearranger.truncate_fully_and_start_at(snapshot_end)
                 index, configurations = self._index_log(snapshot, Configuration(offset, members))
             hard_state = read_quorum_state(self.directory) or HardState(0, NOBODY, ANY_DIRECTORY)
         except DamagedQuorumState as error:
@@ -205,7 +205,7 @@ class QuorumStore:
                 entry = decode_entry(batch.data, batch.header)
                 if entry.base_offset != offset or entry.term < index.last_term:
                     logger.warning("metadata log is cut", offset=offset, reason=f"entry of term {entry.term} there")
-                    log.truncate_to(offset)
+                    log.rearranger.truncate_to(offset)
                     return index, configurations
                 index.append(entry.end_offset, entry.term, batch.header.size_in_bytes)
                 if entry.members is not None and entry.end_offset > first.end_offset:
@@ -219,7 +219,7 @@ class QuorumStore:
 
     def read_batches(self, start: int, end: int, bytes_max: int = READ_BYTES) -> list[Batch]:
         """Whole batches from the offset on: at least one, and none that reaches over `end`."""
-        data = self.log.read(start, bytes_max, upper_offset=end, min_one_batch=True).load()
+        data = self.log.reader.read(start, bytes_max, upper_offset=end, min_one_batch=True).load()
         batches = []
         for position, header in iterate_headers(data):
             if header.base_offset >= end:
@@ -258,7 +258,7 @@ class QuorumStore:
             assert log.log_end_offset == entry.base_offset, "entries are written where the machine put them"
             if log.active_segment.size and log.active_segment.size + len(data) > self._config.segment_bytes:
                 self._begin_segment()
-            log.append_as_leader(data, decode_header(data), entry.term, now_ms)
+            log.writer.append_as_leader(data, decode_header(data), entry.term, now_ms)
             self.bytes_since_snapshot += len(data)
         assert not persist.entries or log.log_end_offset == persist.entries[-1].end_offset
 
@@ -279,7 +279,7 @@ class QuorumStore:
     def _truncate(self, offset: int) -> None:
         """Synced at once, before anything else takes the place of what is cut: a crash may otherwise mix the two."""
         log = self.log
-        log.truncate_to(offset)
+        log.rearranger.truncate_to(offset)
         try:
             log.active_segment.open_file().sync()
             sync_directory(self.directory)
@@ -290,11 +290,11 @@ class QuorumStore:
     def begin_sync(self) -> PendingSync:
         """`run` it in any thread, then `finish_sync`: everything written so far is then on disk."""
         hard_state, self._hard_state = self._hard_state, None
-        return PendingSync(self.directory, hard_state, self.log.begin_flush())
+        return PendingSync(self.directory, hard_state, self.log.flusher.begin_flush())
 
     def finish_sync(self, sync: PendingSync) -> None:
         """What was cut meanwhile counts as synced up to there: of that others may hear now."""
-        self.log.finish_flush(sync.flush)
+        self.log.flusher.finish_flush(sync.flush)
 
     def forget_unsynced(self) -> None:
         """After a failure: the log is closed and ends where it was certainly on disk. Open it again."""
@@ -318,9 +318,9 @@ class QuorumStore:
 
     def _begin_segment(self) -> None:
         """Synced first: a recovery refuses a log whose closed segments are torn."""
-        self.log.flush()
+        self.log.flusher.flush()
         try:
-            self.log.roll()
+            self.log.writer.roll()
         except StorageFailure as error:
             logger.warning("metadata log cannot begin a segment", reason=error.message)
 
@@ -346,7 +346,7 @@ class QuorumStore:
         self.bytes_since_snapshot = bytes_since
         self._remember(snapshot)
         if len(self.snapshots) == SNAPSHOTS_KEPT:
-            self.log.delete_old_segments(lambda segment: True, self.snapshots[0].end_offset)
+            self.log.rearranger.delete_old_segments(lambda segment: True, self.snapshots[0].end_offset)
         return self.log.log_start_offset
 
     def _remember(self, snapshot: SnapshotId) -> None:
@@ -389,7 +389,7 @@ class QuorumStore:
                 file.sync()
             os.replace(part, self._snapshot_path(snapshot))
             sync_directory(self.directory)
-            self.log.truncate_fully_and_start_at(snapshot.end_offset)
+            self.log.rearranger.truncate_fully_and_start_at(snapshot.end_offset)
             sync_directory(self.directory)
         except OSError as error:
             raise StorageFailure(f"a snapshot cannot be installed: {error}") from error

@@ -114,7 +114,7 @@ def is_worth_compacting(log: Log, cleanable: CleanableRange, now_ms: int) -> boo
 
 def plan_compaction(log: Log, cleanable: CleanableRange, now_ms: int) -> CompactionPlan:
     sources = [segment for segment in log.segments if segment.base_offset < cleanable.first_uncleanable_offset]
-    aborted = log.aborted_transactions(log.segments[0].base_offset, cleanable.first_uncleanable_offset)
+    aborted = log.reader.aborted_transactions(log.segments[0].base_offset, cleanable.first_uncleanable_offset)
     producers = {
         entry.producer_id: ProducerTail(entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
         for entry in log.producer_state
@@ -159,7 +159,7 @@ def finish_compaction(log: Log, plan: CompactionPlan, result: CompactionResult) 
         return False
     # The oldest first: a crash in between must not leave an old value behind whose tombstone is gone.
     for at, (group, new) in enumerate(zip(plan.groups, result.segments, strict=True)):
-        log.replace_segments([new], log.segments[at : at + len(group)])
+        log.rearranger.replace_segments([new], log.segments[at : at + len(group)])
     return True
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from tidelog.config.topic import TopicConfig
-    from tidelog.storage.flushing import PendingFlush
+    from tidelog.storage.log_flusher import PendingFlush
 
 NEVER_MS = 2**63 - 1
 

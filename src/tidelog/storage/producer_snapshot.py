@@ -7,14 +7,21 @@ offset of the open transaction. Taken at every roll and at a clean close, so tha
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterable
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.crc32c import crc32c
 from tidelog.storage.errors import CorruptSnapshot
-from tidelog.storage.files import SNAPSHOT_SUFFIX, file_stem, read_whole, write_whole
+from tidelog.storage.files import SNAPSHOT_SUFFIX, file_stem, read_whole, remove_if_present, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tidelog.storage.producer_state import ProducerState
+
+logger = logging.getLogger("tidelog.storage")
 
 VERSION: Final = 1
 _PREFIX: Final = Struct(">hI")
@@ -71,3 +78,38 @@ def read_snapshot(directory: str, offset: int) -> list[ProducerSnapshotEntry]:
     if content is None:
         raise CorruptSnapshot("it is missing")
     return decode_snapshot(content)
+
+
+class ProducerSnapshots:
+    """The producer snapshots of one log that are on disk, by the offset at which they were taken."""
+
+    __slots__ = ("_directory", "_offsets")
+
+    def __init__(self, directory: str, offsets: set[int]) -> None:
+        self._directory = directory
+        self._offsets = offsets
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._offsets
+
+    def offsets(self) -> list[int]:
+        return sorted(self._offsets)
+
+    def take(self, offset: int, state: ProducerState) -> None:
+        """What is known of producers, to disk; a disk that refuses makes only the next start slower."""
+        try:
+            write_snapshot(self._directory, offset, state.snapshot())
+            self._offsets.add(offset)
+        except OSError as error:
+            logger.warning("cannot write %s: %s", snapshot_path(self._directory, offset), error)
+
+    def remove(self, offsets: Iterable[int]) -> None:
+        for offset in offsets:
+            self._offsets.discard(offset)
+            remove_if_present(snapshot_path(self._directory, offset))
+
+    def rebuild(self, rebuild: Callable[[dict[int, int]], None]) -> None:
+        """`rebuild` gets the offsets as keys and takes out, or adds, what it removes or writes."""
+        found = dict.fromkeys(self.offsets(), 0)
+        rebuild(found)
+        self._offsets = set(found)

@@ -60,13 +60,13 @@ def _drop(log: Log, high_watermark: int, is_deletable: Callable[[Segment], bool]
     if count == len(log.segments):
         # The log must go on somewhere; the new segment begins where the old one ends.
         try:
-            log.roll()
+            log.writer.roll()
         except StorageFailure:
             # The disk may be full: what can go makes room.
             if count == 1:
                 raise
             count -= 1
-    size_bytes = log.delete_segments(log.segments[:count])
+    size_bytes = log.rearranger.delete_oldest(count)
     logger.info(
         "%s: dropped %d segments (%d bytes), now begins at offset %d: %s",
         log.topic_partition,

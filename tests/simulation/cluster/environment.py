@@ -26,7 +26,7 @@ import tidelog.partitions.partition
 import tidelog.partitions.replication.replication
 import tidelog.raft.quorum
 import tidelog.runtime.clock
-import tidelog.storage.flushing
+import tidelog.storage.log_flusher
 import tidelog.telemetry.line_limits
 from tidelog.raft.core.settings import MachineSettings
 
@@ -125,7 +125,7 @@ def _replacements(world: World, sockets: Sockets, append_bytes_max: int) -> Iter
     for name in ("pwrite", "pwritev", "posix_fallocate", "unlink", "statvfs"):
         yield os, name, getattr(disk, name)
     yield tidelog.node.node, "ThreadPoolExecutor", lambda *_, **__: DiskThreads(world)
-    yield tidelog.storage.flushing, "ThreadPoolExecutor", SameThread
+    yield tidelog.storage.log_flusher, "ThreadPoolExecutor", SameThread
 
     yield tidelog.net.listener, "Acceptor", type("Acceptor", (Acceptor,), {"sockets": sockets})
     yield tidelog.raft.quorum, "MachineSettings", partial(MachineSettings, append_bytes_max=append_bytes_max)

@@ -36,7 +36,7 @@ from tidelog.raft.core.effects import HardState
 from tidelog.raft.quorum import Quorum
 from tidelog.raft.quorum_state import QUORUM_STATE_FILE, encode_quorum_state
 from tidelog.storage.files import write_whole
-from tidelog.storage.flushing import PendingFlush
+from tidelog.storage.log_flusher import PendingFlush
 from tidelog.storage.producer_state import ProducerEntry
 
 Decide = Callable[[MetadataImage], Decision[Any]]

@@ -66,7 +66,7 @@ async def test_what_lies_in_an_older_segment_is_not_waited_for(tmp_path: Path) -
         await cluster.start(1)
         broker = cluster.leader
         await broker.produce(VALUE)
-        broker.partition.log.roll()
+        broker.partition.log.writer.roll()
         await broker.produce(VALUE)
         [found] = await fetch_bytes(broker, max_bytes=1 << 20, min_bytes=5000)
         assert 1000 < found < 2000

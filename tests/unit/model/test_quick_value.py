@@ -10,7 +10,7 @@ from tidelog.groups.core import messages, records
 from tidelog.groups.core.consumer import records as consumer_records
 from tidelog.model.quick_value import QuickValue
 from tidelog.records import batch
-from tidelog.storage import append
+from tidelog.storage import log_writer
 
 SEQUENCE = {"members"}
 """Compared as a tuple, whatever sequence it is."""
@@ -44,7 +44,7 @@ def test_they_are_equal_by_their_fields_and_class() -> None:
     "kind",
     [
         kind
-        for module in (messages, records, consumer_records, batch, append)
+        for module in (messages, records, consumer_records, batch, log_writer)
         for name, kind in vars(module).items()
         if inspect.isclass(kind) and issubclass(kind, QuickValue) and kind is not QuickValue and name[0] != "_"
     ],

@@ -144,7 +144,9 @@ class SmallBroker:
         log = self.partition.log
         if log.log_end_offset == log.log_start_offset:
             return []
-        data = log.read(log.log_start_offset, 1 << 30, upper_offset=log.log_end_offset, min_one_batch=True).load()
+        data = log.reader.read(
+            log.log_start_offset, 1 << 30, upper_offset=log.log_end_offset, min_one_batch=True
+        ).load()
         found = []
         for position, header in iterate_headers(data):
             batch = data[position : position + header.size_in_bytes]

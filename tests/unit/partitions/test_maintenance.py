@@ -36,7 +36,7 @@ async def maintained(
             for _ in range(2):
                 assert (await broker.produce_response(b"value", index=partition.index)).responses
                 if partition.index or rolls_first:
-                    partition.log.roll()
+                    partition.log.writer.roll()
             partition.log.update_config(TopicConfig(retention_ms=retention_ms))
         for segment in partitions[0].log.segments:
             segment.evict()

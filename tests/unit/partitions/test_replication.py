@@ -30,7 +30,7 @@ from tidelog.protocol.generated.list_offsets import (
 from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
 from tidelog.runtime.clock import monotonic_s
 from tidelog.storage.errors import StorageFailure
-from tidelog.storage.flushing import PendingFlush
+from tidelog.storage.log_flusher import PendingFlush
 
 
 async def fetch_response(
@@ -233,7 +233,7 @@ async def test_a_follower_below_the_start_of_the_leaders_log_begins_there(tmp_pa
         for number in range(10):
             await cluster.leader.produce(b"%d" % number)
         leader = cluster.leader
-        leader.partition.log.roll()
+        leader.partition.log.writer.roll()
         leader.table.delete_records(leader.partition, 8)
         await cluster.brokers[3].start()
         await cluster.in_sync(1, 2, 3)
@@ -340,9 +340,9 @@ async def test_a_follower_that_began_again_at_the_leaders_start_goes_on_with_flu
         for number in range(1, 6):
             assert (await cluster.leader.produce(b"%d" % number))[0] == 0
         leader = cluster.leader
-        leader.partition.log.roll()
+        leader.partition.log.writer.roll()
         leader.table.delete_records(leader.partition, 6)
-        leader.partition.log.delete_old_segments(lambda _: True, 6)
+        leader.partition.log.rearranger.delete_old_segments(lambda _: True, 6)
         await behind.start()
         assert (await leader.produce(b"6"))[0] == 0
         await cluster.in_sync(1, 2, 3)

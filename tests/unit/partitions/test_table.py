@@ -93,7 +93,7 @@ async def test_records_cannot_be_deleted_for_good_when_the_disk_refuses(tmp_path
         log = broker.partition.log
         for _ in range(3):
             assert (await broker.produce(b"a", b"b"))[0] == 0
-            log.roll()
+            log.writer.roll()
         # A directory where the new file would be written is as good as a disk without room.
         in_the_way = broker.path / f"{LOG_START_FILE}.tmp"
         in_the_way.mkdir()

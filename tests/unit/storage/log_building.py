@@ -10,8 +10,8 @@ from tidelog.model.ids import TopicPartition
 from tidelog.records.batch import BatchHeader, decode_header, iterate_headers
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.control import build_end_txn_marker
-from tidelog.storage.append import AppendResult
 from tidelog.storage.log import Log
+from tidelog.storage.log_writer import AppendResult
 from tidelog.storage.region import LogRegion
 
 TOPIC_PARTITION = TopicPartition("orders", 0)
@@ -46,7 +46,7 @@ def batch_of(count: int = 1, *, size: int = 10, timestamp: int = START_MS, **fie
 
 
 def append(log: Log, batch: bytes, *, leader_epoch: int = 0, now_ms: int = START_MS) -> AppendResult:
-    return log.append_as_leader(batch, decode_header(batch), leader_epoch, now_ms)
+    return log.writer.append_as_leader(batch, decode_header(batch), leader_epoch, now_ms)
 
 
 def append_many(log: Log, batches: int, records: int = 10, *, size: int = 100, leader_epoch: int = 0) -> None:
@@ -79,7 +79,7 @@ def offsets_of(log: Log) -> list[tuple[int, int]]:
     """First and last offset of every batch a reader gets from beginning to end."""
     found: list[tuple[int, int]] = []
     offset = log.log_start_offset
-    while headers := headers_in(log.read(offset, 1 << 16, upper_offset=log.log_end_offset, min_one_batch=True)):
+    while headers := headers_in(log.reader.read(offset, 1 << 16, upper_offset=log.log_end_offset, min_one_batch=True)):
         found += [(header.base_offset, header.last_offset) for header in headers]
         offset = found[-1][1] + 1
     return found

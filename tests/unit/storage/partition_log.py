@@ -11,10 +11,10 @@ from tidelog.records.batch import decode_header, iterate_whole_headers
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.control import build_end_txn_marker
 from tidelog.records.record import Record, iterate_records
-from tidelog.storage.append import AppendResult
 from tidelog.storage.compaction import find_cleanable, finish_compaction, plan_compaction
 from tidelog.storage.compaction_pass import run_pass
 from tidelog.storage.log import Log
+from tidelog.storage.log_writer import AppendResult
 
 NOW = 1_800_000_000_000
 PARTITION = TopicPartition("topic", 0)
@@ -33,14 +33,14 @@ def append(
     log: Log, records: Iterable[tuple[bytes | None, bytes | None]], *, timestamp: int = NOW, **options: object
 ) -> AppendResult:
     batch = build_batch([NewRecord(key, value, timestamp) for key, value in records], **options)  # type: ignore[arg-type]
-    return log.append_as_leader(batch, decode_header(batch), 0, timestamp)
+    return log.writer.append_as_leader(batch, decode_header(batch), 0, timestamp)
 
 
 def end_transaction(log: Log, producer_id: int, *, commit: bool, epoch: int = 0, timestamp: int = NOW) -> AppendResult:
     marker = build_end_txn_marker(
         producer_id=producer_id, producer_epoch=epoch, commit=commit, coordinator_epoch=0, timestamp=timestamp
     )
-    return log.append_as_leader(marker, decode_header(marker), 0, timestamp)
+    return log.writer.append_as_leader(marker, decode_header(marker), 0, timestamp)
 
 
 def read_batches(log: Log) -> list[bytes]:
@@ -48,7 +48,7 @@ def read_batches(log: Log) -> list[bytes]:
     batches: list[bytes] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = log.read(offset, 1 << 20, upper_offset=log.log_end_offset, min_one_batch=True).load()
+        data = log.reader.read(offset, 1 << 20, upper_offset=log.log_end_offset, min_one_batch=True).load()
         if not data:
             break
         for position, header in iterate_whole_headers(data):
@@ -75,7 +75,7 @@ def contents(log: Log) -> dict[bytes | None, bytes | None]:
 
 def compact(log: Log, cleaner_offset: int = 0, *, now_ms: int = NOW, keys_max: int = 10_000) -> int:
     """One whole pass, as the cleaner does it; up to where the log is clean afterwards."""
-    cleanable = find_cleanable(log, cleaner_offset, log.last_stable_offset(log.log_end_offset), now_ms)
+    cleanable = find_cleanable(log, cleaner_offset, log.reader.last_stable_offset(log.log_end_offset), now_ms)
     plan = plan_compaction(log, cleanable, now_ms)
     result = run_pass(plan, keys_max=keys_max)
     assert finish_compaction(log, plan, result)

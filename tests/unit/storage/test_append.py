@@ -20,9 +20,9 @@ from tests.unit.storage.log_building import (
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.records.batch import CorruptBatch, decode_header, iterate_headers, verify_crc
 from tidelog.records.record import iterate_records
-from tidelog.storage.append import AppendResult
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.log import Log
+from tidelog.storage.log_writer import AppendResult
 
 
 def log_file(directory: Path, base_offset: int = 0) -> bytes:
@@ -54,7 +54,7 @@ def test_only_offset_and_leader_epoch_change_on_the_way_to_the_file(tmp_path: Pa
 def test_any_buffer_is_taken(tmp_path: Path, form: type) -> None:
     log = open_log(tmp_path / "log")
     batch = batch_of(3)
-    log.append_as_leader(form(batch), decode_header(batch), 0, START_MS)
+    log.writer.append_as_leader(form(batch), decode_header(batch), 0, START_MS)
     assert log_file(tmp_path / "log")[16:] == batch[16:]
 
 
@@ -177,9 +177,9 @@ def test_offsets_too_far_from_the_base_begin_a_new_segment(tmp_path: Path) -> No
     log = open_log(tmp_path / "log")
     append(log, batch_of(1))
     far = 2**31
-    assert log.append_as_follower(batch_of(1, base_offset=far - 1, partition_leader_epoch=0)) is not None
+    assert log.writer.append_as_follower(batch_of(1, base_offset=far - 1, partition_leader_epoch=0)) is not None
     assert bases(log) == [0]
-    assert log.append_as_follower(batch_of(1, base_offset=far, partition_leader_epoch=0)) is not None
+    assert log.writer.append_as_follower(batch_of(1, base_offset=far, partition_leader_epoch=0)) is not None
     assert bases(log) == [0, far]
     assert offsets_of(log) == [(0, 0), (far - 1, far - 1), (far, far)]
 
@@ -195,11 +195,11 @@ def test_index_entries_name_the_last_offset_of_a_batch_every_interval(tmp_path: 
 
 def test_rolling_by_hand(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
-    assert log.roll() is log.active_segment
+    assert log.writer.roll() is log.active_segment
     assert bases(log) == [0], "an empty segment stays"
     append_many(log, 2)
-    log.roll()
-    log.roll()
+    log.writer.roll()
+    log.writer.roll()
     assert bases(log) == [0, 20]
     append_many(log, 1)
     assert offsets_of(log) == [(0, 9), (10, 19), (20, 29)]
@@ -222,32 +222,32 @@ def test_a_follower_keeps_offsets_and_epochs(tmp_path: Path) -> None:
             batch_of(2, base_offset=9, partition_leader_epoch=4),
         ]
     )
-    assert log.append_as_follower(fetched) == AppendResult(0, 10, -1, False)
+    assert log.writer.append_as_follower(fetched) == AppendResult(0, 10, -1, False)
     assert log_file(tmp_path / "log") == fetched
     assert log.log_end_offset == 11
     assert [tuple(entry) for entry in log.leader_epochs.entries] == [(1, 0), (4, 9)]
-    assert log.append_as_follower(b"") is None
+    assert log.writer.append_as_follower(b"") is None
 
 
 def test_a_follower_leaves_out_what_was_cut_short(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     whole, cut = batch_of(3, base_offset=0), batch_of(3, base_offset=3)
-    assert log.append_as_follower(whole + cut[:-1]) == AppendResult(0, 2, -1, False)
+    assert log.writer.append_as_follower(whole + cut[:-1]) == AppendResult(0, 2, -1, False)
     assert log_file(tmp_path / "log") == whole
-    assert log.append_as_follower(cut[:30]) is None
+    assert log.writer.append_as_follower(cut[:30]) is None
 
 
 def test_a_follower_refuses_what_does_not_continue_its_log(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
-    log.append_as_follower(batch_of(3, base_offset=0))
+    log.writer.append_as_follower(batch_of(3, base_offset=0))
     content = log_file(tmp_path / "log")
     damaged = bytearray(batch_of(3, base_offset=6))
     damaged[-1] ^= 1
     with pytest.raises(CorruptBatch):
-        log.append_as_follower(batch_of(3, base_offset=3) + damaged)
+        log.writer.append_as_follower(batch_of(3, base_offset=3) + damaged)
     for offset in (0, 2):
         with pytest.raises(BrokerError):
-            log.append_as_follower(batch_of(3, base_offset=offset))
+            log.writer.append_as_follower(batch_of(3, base_offset=offset))
     assert log_file(tmp_path / "log") == content
     assert log.log_end_offset == 3
 
@@ -255,7 +255,7 @@ def test_a_follower_refuses_what_does_not_continue_its_log(tmp_path: Path) -> No
 def test_a_follower_rolls_like_a_leader(tmp_path: Path) -> None:
     size = len(batch_of(5))
     log = open_log(tmp_path / "log", segment_bytes=2 * size)
-    log.append_as_follower(b"".join(batch_of(5, base_offset=offset) for offset in range(0, 25, 5)))
+    log.writer.append_as_follower(b"".join(batch_of(5, base_offset=offset) for offset in range(0, 25, 5)))
     assert bases(log) == [0, 10, 20]
     assert offsets_of(log) == [(offset, offset + 4) for offset in range(0, 25, 5)]
 
@@ -265,7 +265,7 @@ def test_a_follower_remembers_producers_it_did_not_check(tmp_path: Path) -> None
     leader = open_log(tmp_path / "leader")
     for batch in (data(7, 0, 0, 3), data(7, 0, 3, 3)):
         append(leader, batch)
-    log.append_as_follower(log_file(tmp_path / "leader"))
+    log.writer.append_as_follower(log_file(tmp_path / "leader"))
     assert log.producer_state.snapshot() == leader.producer_state.snapshot()
     assert append(log, data(7, 0, 0, 3)).duplicate
 
@@ -287,7 +287,7 @@ def test_preallocated_room_is_behind_the_end_of_the_file_and_given_back(tmp_path
         pytest.skip("the file system cannot reserve blocks")
     append(log, batch_of(1))
     assert first.stat().st_size == log.active_segment.size
-    log.roll()
+    log.writer.roll()
     assert first.stat().st_blocks * 512 < 100_000
     second = Path(log.active_segment.path)
     assert second.stat().st_blocks * 512 >= 1 << 20

@@ -60,7 +60,7 @@ def fill(directory: LogDirectory, partition: TopicPartition, rounds: int) -> Log
     log = directory.open_log(partition, config(cleanup_policy=COMPACT, file_delete_delay_ms=0), topic_id=None)
     for at in range(rounds):
         append(log, [(b"k%d" % key, b"%d" % at) for key in range(300)])
-    log.roll()
+    log.writer.roll()
     return log
 
 
@@ -109,8 +109,8 @@ def test_a_damaged_log_is_given_up_and_others_go_on(directory: LogDirectory, own
 def test_a_pass_that_was_overtaken_is_tried_again_later(directory: LogDirectory, owner: Owner) -> None:
     log = fill(directory, SMALL, 2)
     assert owner.cleaner.maybe_start()
-    log.truncate_to(300)
-    log.roll()
+    log.rearranger.truncate_to(300)
+    log.writer.roll()
     function, args = owner.calls.get(timeout=30)
     function(*args)
     assert directory.cleaner_offsets == {}

@@ -51,7 +51,7 @@ def test_the_last_record_of_each_key_stays_where_it_was(tmp_path: Path, codec: C
     log = compacted_log(tmp_path)
     for round_ in range(3):
         append(log, [(b"k%d" % key, b"v%d" % round_) for key in range(round_, 6)], compression=codec)
-        log.roll()
+        log.writer.roll()
     append(log, [(b"k5", b"active")])
     before = contents(log)
     assert compact(log) == 15
@@ -69,12 +69,12 @@ def test_the_last_record_of_each_key_stays_where_it_was(tmp_path: Path, codec: C
 def test_timestamps_and_headers_stay(tmp_path: Path) -> None:
     log = compacted_log(tmp_path)
     append(log, [(b"a", b"old"), (b"b", b"kept"), (b"a", b"new")], timestamp=NOW - 5000)
-    log.roll()
+    log.writer.roll()
     kept = [record for record in visible(log) if record.offset > 0]
     compact(log)
     assert visible(log) == kept
     assert all(record.timestamp == NOW - 5000 for record in kept)
-    found = log.offset_for_timestamp(NOW - 5000)
+    found = log.reader.offset_for_timestamp(NOW - 5000)
     assert found is not None
     assert found.offset == 1
 
@@ -83,7 +83,7 @@ def test_segments_grow_together(tmp_path: Path) -> None:
     log = compacted_log(tmp_path)
     for at in range(10):
         append(log, [(b"key%d" % at, b"v" * 1000)])
-        log.roll()
+        log.writer.roll()
     assert len(log.segments) == 11
     compact(log)
     assert [segment.base_offset for segment in log.segments] == [0, 10]
@@ -92,7 +92,7 @@ def test_segments_grow_together(tmp_path: Path) -> None:
     other = compacted_log(tmp_path / "other", internal_segment_bytes=3500)
     for at in range(10):
         append(other, [(b"key%d" % at, b"v" * 1000)])
-        other.roll()
+        other.writer.roll()
     compact(other)
     assert [segment.base_offset for segment in other.segments] == [0, 3, 6, 9, 10]
     intact(other)
@@ -102,7 +102,7 @@ def test_a_tombstone_outlives_its_value_until_the_horizon(tmp_path: Path) -> Non
     log = compacted_log(tmp_path, delete_retention_ms=DAY)
     append(log, [(b"gone", b"value"), (b"stays", b"value")])
     append(log, [(b"gone", None), (b"other", b"value")])
-    log.roll()
+    log.writer.roll()
     clean = compact(log)
     assert [(record.key, record.value) for record in visible(log)] == [
         (b"stays", b"value"),
@@ -125,7 +125,7 @@ def test_a_tombstone_outlives_its_value_until_the_horizon(tmp_path: Path) -> Non
 def test_records_without_a_key_go(tmp_path: Path) -> None:
     log = compacted_log(tmp_path)
     append(log, [(None, b"from before the topic was compacted"), (b"", b"an empty key is one")])
-    log.roll()
+    log.writer.roll()
     compact(log)
     assert contents(log) == {b"": b"an empty key is one"}
 
@@ -135,7 +135,7 @@ def test_long_keys_are_told_apart(tmp_path: Path) -> None:
     keys = [b"x" * 15, b"x" * 16, b"x" * 17, b"x" * 1000, b"x" * 999 + b"y"]
     for value in (b"old", b"new"):
         append(log, [(key, value) for key in keys])
-    log.roll()
+    log.writer.roll()
     compact(log)
     assert contents(log) == dict.fromkeys(keys, b"new")
     assert offsets(log) == [5, 6, 7, 8, 9]
@@ -146,7 +146,7 @@ def test_a_full_map_takes_several_passes(tmp_path: Path) -> None:
     for round_ in range(2):
         for key in range(20):
             append(log, [(b"k%d" % key, b"%d" % round_)])
-    log.roll()
+    log.writer.roll()
     before = contents(log)
     clean = 0
     passes = 0
@@ -180,7 +180,7 @@ def test_cleanable_range(tmp_path: Path) -> None:
     log = compacted_log(tmp_path)
     for at in range(4):
         append(log, [(b"k", b"v" * 100)], timestamp=NOW - (3 - at) * DAY)
-        log.roll()
+        log.writer.roll()
     size = log.segments[0].size
     whole = find_cleanable(log, 0, log.log_end_offset, NOW)
     assert (whole.first_dirty_offset, whole.first_uncleanable_offset) == (0, 4)
@@ -199,7 +199,7 @@ def test_the_dirty_ratio_and_the_longest_lag(tmp_path: Path) -> None:
     log = compacted_log(tmp_path, min_cleanable_dirty_ratio=0.5)
     for _ in range(4):
         append(log, [(b"k", b"v" * 100)], timestamp=NOW - DAY)
-        log.roll()
+        log.writer.roll()
     half = find_cleanable(log, 2, log.log_end_offset, NOW)
     assert not is_worth_compacting(log, half, NOW)
     assert is_worth_compacting(log, find_cleanable(log, 1, log.log_end_offset, NOW), NOW)
@@ -217,7 +217,7 @@ def test_duplicates_are_still_recognised_after_compaction_and_a_crash(tmp_path: 
     for at in range(3):
         append(log, [(b"k", b"%d" % at)], producer_id=7, producer_epoch=0, base_sequence=at)
     append(log, [(b"k", b"winner")])
-    log.roll()
+    log.writer.roll()
     compact(log)
     assert contents(log) == {b"k": b"winner"}
     empty = [header for header in map(decode_header, read_batches(log)) if header.record_count == 0]
@@ -244,14 +244,14 @@ def test_aborted_data_goes_and_committed_data_stays(tmp_path: Path) -> None:
     end_transaction(log, 2, commit=True)
     append(log, [(b"d", b"next")], producer_id=1, base_sequence=2, **txn)
     end_transaction(log, 1, commit=True)
-    log.roll()
-    assert [entry.producer_id for entry in log.aborted_transactions(0, 99)] == [1]
+    log.writer.roll()
+    assert [entry.producer_id for entry in log.reader.aborted_transactions(0, 99)] == [1]
     clean = compact(log)
     assert contents(log) == {b"a": b"before", b"b": b"committed", b"d": b"next"}
     markers = [decode_end_txn_marker(batch) for batch in read_batches(log) if decode_header(batch).is_control]
     # All markers stay for now, and the aborted transaction stays in the index: readers may hold its data.
     assert [(marker.producer_id, marker.commit) for marker in markers if marker] == [(1, False), (2, True), (1, True)]
-    assert [entry.producer_id for entry in log.aborted_transactions(0, 99)] == [1]
+    assert [entry.producer_id for entry in log.reader.aborted_transactions(0, 99)] == [1]
     intact(log)
     # The next pass finds the abort marker without data and gives it a horizon; after that it goes.
     compact(log, clean)
@@ -260,7 +260,7 @@ def test_aborted_data_goes_and_committed_data_stays(tmp_path: Path) -> None:
     compact(log, clean, now_ms=NOW + DAY)
     markers = [decode_end_txn_marker(batch) for batch in read_batches(log) if decode_header(batch).is_control]
     assert [(marker.producer_id, marker.commit) for marker in markers if marker] == [(2, True), (1, True)]
-    assert log.aborted_transactions(0, 99) == []
+    assert log.reader.aborted_transactions(0, 99) == []
     assert contents(log) == {b"a": b"before", b"b": b"committed", b"d": b"next"}
     intact(log)
 
@@ -269,14 +269,14 @@ def test_an_open_transaction_stops_compaction(tmp_path: Path) -> None:
     log = compacted_log(tmp_path)
     append(log, [(b"a", b"1")])
     append(log, [(b"a", b"2")])
-    log.roll()
+    log.writer.roll()
     append(log, [(b"a", b"open")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     append(log, [(b"a", b"3")])
-    log.roll()
+    log.writer.roll()
     assert compact(log) == 2
     assert offsets(log) == [1, 2, 3]
     end_transaction(log, 1, commit=False)
-    log.roll()
+    log.writer.roll()
     assert compact(log, 2) == 5
     assert [(record.offset, record.value) for record in visible(log)] == [(3, b"3")]
 
@@ -288,10 +288,10 @@ def test_an_older_abort_does_not_reach_into_the_dirty_part(tmp_path: Path) -> No
     append(log, [(b"a", b"aborted")], base_sequence=0, **txn)
     end_transaction(log, 1, commit=False)
     append(log, [(b"a", b"old")])
-    log.roll()
+    log.writer.roll()
     append(log, [(b"a", b"new")], base_sequence=1, **txn)
     end_transaction(log, 1, commit=True)
-    log.roll()
+    log.writer.roll()
     compact(log, 3)
     assert contents(log) == {b"a": b"new"}
     assert offsets(log) == [3]
@@ -303,12 +303,12 @@ def test_an_older_abort_does_not_reach_into_the_dirty_part(tmp_path: Path) -> No
 def test_appends_go_on_during_a_pass(tmp_path: Path) -> None:
     log = compacted_log(tmp_path)
     append(log, [(b"a", b"1"), (b"a", b"2")])
-    log.roll()
+    log.writer.roll()
     plan = plan_compaction(log, find_cleanable(log, 0, log.log_end_offset, NOW), NOW)
     append(log, [(b"a", b"3")])
     result = run_pass(plan)
     append(log, [(b"a", b"4")])
-    log.roll()
+    log.writer.roll()
     assert finish_compaction(log, plan, result)
     assert [record.value for record in visible(log)] == [b"2", b"3", b"4"]
     intact(log)
@@ -319,15 +319,15 @@ def test_a_log_that_changed_meanwhile_refuses_the_result(tmp_path: Path, change:
     log = compacted_log(tmp_path)
     for value in (b"1", b"2", b"3"):
         append(log, [(b"a", value)])
-        log.roll()
+        log.writer.roll()
     plan = plan_compaction(log, find_cleanable(log, 0, log.log_end_offset, NOW), NOW)
     result = run_pass(plan)
     if change == "truncate":
-        log.truncate_to(2)
+        log.rearranger.truncate_to(2)
         append(log, [(b"a", b"other")])
-        log.roll()
+        log.writer.roll()
     elif change == "retention":
-        log.delete_records_before(1)
+        log.rearranger.delete_records_before(1)
         apply_retention(log, 3, NOW)
     else:
         log.close()
@@ -341,7 +341,7 @@ def test_damage_is_not_copied(tmp_path: Path) -> None:
     log = compacted_log(tmp_path)
     append(log, [(b"a", b"1" * 100)])
     append(log, [(b"a", b"2" * 100)])
-    log.roll()
+    log.writer.roll()
     path = Path(log.segments[0].path)
     content = bytearray(path.read_bytes())
     content[100] ^= 1
@@ -358,7 +358,7 @@ def test_a_crash_during_the_swap_leaves_a_whole_log(tmp_path: Path, step: str) -
     log = compacted_log(tmp_path)
     for at in range(3):
         append(log, [(b"a", b"%d" % at), (b"b%d" % at, b"x")])
-        log.roll()
+        log.writer.roll()
     append(log, [(b"z", b"active")])
     before = contents(log)
     plan = plan_compaction(log, find_cleanable(log, 0, log.log_end_offset, NOW), NOW)
@@ -386,12 +386,12 @@ def test_the_end_of_a_group_stays_known(tmp_path: Path) -> None:
     """Even if everything at the end was superseded, so that a swap finished after a crash covers the whole group."""
     log = compacted_log(tmp_path)
     append(log, [(b"a", b"1")])
-    log.roll()
+    log.writer.roll()
     append(log, [(b"b", b"1")])
-    log.roll()
+    log.writer.roll()
     append(log, [(b"b", b"2"), (b"b", b"3")])
-    log.roll()
-    log.delete_records_before(1)
+    log.writer.roll()
+    log.rearranger.delete_records_before(1)
     compact(log, 1)
     headers = [decode_header(batch) for batch in read_batches(log)]
     assert headers[-1].last_offset == 3

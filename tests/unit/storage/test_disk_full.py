@@ -221,7 +221,7 @@ def test_a_failed_sync_does_not_move_the_recovery_point(tmp_path: Path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", refuse)
         with pytest.raises(StorageFailure):
-            log.flush()
+            log.flusher.flush()
     assert log.recovery_point == 0
-    log.flush()
+    log.flusher.flush()
     assert log.recovery_point == 10

@@ -13,8 +13,8 @@ from tests.unit.storage.partition_log import NOW, append, config, open_log
 from tidelog.model.errors import ErrorCode
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.flush import FlushPolicy, GroupCommit
-from tidelog.storage.flushing import PendingFlush
 from tidelog.storage.log import Log
+from tidelog.storage.log_flusher import PendingFlush
 
 
 class StepExecutor:
@@ -45,7 +45,7 @@ def call_now(function: Callable[..., Any], *args: Any) -> None:
 def test_requests_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     executor = StepExecutor()
-    commit = GroupCommit(log, executor, call_now)
+    commit = GroupCommit(log.flusher, executor, call_now)
     told: list[tuple[str, int]] = []
     append(log, [(b"k", b"v")])
     commit.request(lambda error: told.append(("first", log.recovery_point)))
@@ -64,7 +64,7 @@ def test_requests_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
 def test_a_request_without_a_callback_flushes_too(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     executor = StepExecutor()
-    commit = GroupCommit(log, executor, call_now)
+    commit = GroupCommit(log.flusher, executor, call_now)
     append(log, [(b"k", b"v")])
     commit.request()
     append(log, [(b"k", b"v")])
@@ -80,7 +80,7 @@ def test_with_threads(tmp_path: Path) -> None:
     calls: Queue[tuple[Callable[..., None], tuple[Any, ...]]] = Queue()
     told: list[int] = []
     with ThreadPoolExecutor(2) as executor:
-        commit = GroupCommit(log, executor, lambda function, *args: calls.put((function, args)))
+        commit = GroupCommit(log.flusher, executor, lambda function, *args: calls.put((function, args)))
         for _ in range(200):
             result = append(log, [(b"k", b"v")])
             commit.request(
@@ -137,10 +137,10 @@ class BusyLog:
         if self.refusals:
             self.refusals -= 1
             raise OSError(errno.EMFILE, "Too many open files")
-        return self._log.begin_flush()
+        return self._log.flusher.begin_flush()
 
     def finish_flush(self, flush: PendingFlush) -> None:
-        self._log.finish_flush(flush)
+        self._log.flusher.finish_flush(flush)
 
 
 def test_a_flush_that_could_not_begin_is_told_and_may_be_tried_again(tmp_path: Path) -> None:

@@ -33,21 +33,21 @@ def log_name(base_offset: int) -> str:
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 def test_a_flush_syncs_what_is_not_yet_safe(tmp_path: Path, synced: list[str]) -> None:
     log = open_log(tmp_path / "log", segment_bytes=2 * len(batch_of(10, size=100)))
-    log.flush()
+    log.flusher.flush()
     assert synced == []
     append_many(log, 1)
-    log.flush()
+    log.flusher.flush()
     assert synced == [log_name(0), "log", tmp_path.name], "the first flush makes the new names safe too"
     assert log.recovery_point == 10
     synced.clear()
-    log.flush()
+    log.flusher.flush()
     assert synced == []
     append_many(log, 1)
-    log.flush()
+    log.flusher.flush()
     assert synced == [log_name(0)]
     synced.clear()
     append_many(log, 5)
-    log.flush()
+    log.flusher.flush()
     assert synced == [log_name(20), log_name(40), log_name(60), "log"]
     assert log.recovery_point == log.log_end_offset == 70
 
@@ -55,31 +55,31 @@ def test_a_flush_syncs_what_is_not_yet_safe(tmp_path: Path, synced: list[str]) -
 def test_a_closed_segment_asks_for_a_flush(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append_many(log, 1)
-    assert not log.has_unflushed_closed_segment
-    log.roll()
-    assert log.has_unflushed_closed_segment
-    log.flush()
+    assert not log.flusher.has_unflushed_closed_segment
+    log.writer.roll()
+    assert log.flusher.has_unflushed_closed_segment
+    log.flusher.flush()
     append_many(log, 1)
-    assert not log.has_unflushed_closed_segment
+    assert not log.flusher.has_unflushed_closed_segment
 
 
 def test_appends_during_a_flush_are_not_counted_as_safe(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append_many(log, 1)
-    flush = log.begin_flush()
+    flush = log.flusher.begin_flush()
     append_many(log, 1)
     flush.sync()
-    log.finish_flush(flush)
+    log.flusher.finish_flush(flush)
     assert log.recovery_point == 10
 
 
 def test_truncation_during_a_flush_keeps_the_recovery_point_inside_the_log(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append_many(log, 3)
-    flush = log.begin_flush()
-    log.truncate_to(10)
+    flush = log.flusher.begin_flush()
+    log.rearranger.truncate_to(10)
     flush.sync()
-    log.finish_flush(flush)
+    log.flusher.finish_flush(flush)
     assert log.recovery_point == 10
 
 
@@ -87,25 +87,25 @@ def test_truncation_during_a_flush_keeps_the_recovery_point_inside_the_log(tmp_p
 def test_what_took_the_place_of_flushed_records_is_not_counted_as_safe(tmp_path: Path, cut_at: int) -> None:
     log = open_log(tmp_path / "log")
     append_many(log, 3)
-    flush = log.begin_flush()
+    flush = log.flusher.begin_flush()
     flush.sync()
-    log.truncate_to(cut_at)
+    log.rearranger.truncate_to(cut_at)
     append_many(log, 4)
-    log.finish_flush(flush)
+    log.flusher.finish_flush(flush)
     assert log.recovery_point == cut_at
-    log.flush()
+    log.flusher.flush()
     assert log.recovery_point == log.log_end_offset == cut_at + 40
 
 
 def test_a_log_that_began_again_can_be_flushed(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append_many(log, 3)
-    flush = log.begin_flush()
-    log.truncate_fully_and_start_at(100)
+    flush = log.flusher.begin_flush()
+    log.rearranger.truncate_fully_and_start_at(100)
     flush.sync()
-    log.finish_flush(flush)
+    log.flusher.finish_flush(flush)
     assert log.recovery_point < 100
-    log.flush()
+    log.flusher.flush()
     assert log.recovery_point == 100
 
 
@@ -153,7 +153,7 @@ def test_open_files_are_bounded_over_all_logs(tmp_path: Path, monkeypatch: pytes
 def test_a_region_keeps_its_file_open_and_no_longer(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append_many(log, 1)
-    region = log.read(0, 1 << 20, upper_offset=10, min_one_batch=True)
+    region = log.reader.read(0, 1 << 20, upper_offset=10, min_one_batch=True)
     log.close()
     assert open_descriptors(tmp_path) == 1
     assert len(region.load()) == region.size

@@ -19,12 +19,12 @@ def partition(tmp_path: Path) -> Path:
     log = open_log(tmp_path, index_interval_bytes=200)
     for at in range(20):
         append(log, [(b"key", b"v" * 100)], timestamp=NOW + at)
-    log.roll()
+    log.writer.roll()
     append(log, [(b"key", b"v")], producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
     end_transaction(log, 4, commit=False)
     for at in range(20):
         append(log, [(b"key", b"v" * 100), (b"key", b"w")], timestamp=NOW + 100 + at)
-    log.roll()
+    log.writer.roll()
     append(log, [(b"key", b"v")])
     log.close()
     return tmp_path / "topic-0"

@@ -30,8 +30,8 @@ def deleted(path: Path) -> set[str]:
 def test_a_dropped_segment_waits_for_its_time(tmp_path: Path) -> None:
     clock, leftovers = Clock(), Leftovers()
     log = log_of_four(tmp_path, clock, leftovers, file_delete_delay_ms=500)
-    region = log.read(0, 400, upper_offset=5, min_one_batch=True)
-    log.delete_segments(log.segments[:2])
+    region = log.reader.read(0, 400, upper_offset=5, min_one_batch=True)
+    log.rearranger.delete_oldest(2)
     assert deleted(tmp_path) >= {f"{0:020d}.log.deleted", f"{5:020d}.log.deleted"}
     assert f"{0:020d}.log" not in names_in(tmp_path)
     assert leftovers.take_due(clock() + 499, PLENTY) == []
@@ -45,7 +45,7 @@ def test_a_dropped_segment_waits_for_its_time(tmp_path: Path) -> None:
 def test_a_disk_that_needs_the_room_does_not_wait(tmp_path: Path) -> None:
     clock, leftovers = Clock(), Leftovers()
     log = log_of_four(tmp_path, clock, leftovers)
-    size = log.delete_segments(log.segments[:2])
+    size = log.rearranger.delete_oldest(2)
     assert leftovers.take_due(clock(), size) == []
     remove_all(leftovers.take_due(clock(), size - 1))
     assert deleted(tmp_path) == set()
@@ -54,7 +54,7 @@ def test_a_disk_that_needs_the_room_does_not_wait(tmp_path: Path) -> None:
 
 def test_without_leftovers_files_go_at_once(tmp_path: Path) -> None:
     log = log_of_four(tmp_path, Clock(), None)
-    log.delete_segments(log.segments[:2])
+    log.rearranger.delete_oldest(2)
     assert deleted(tmp_path) == set()
     assert not (tmp_path / f"{0:020d}.log").exists()
 
@@ -62,8 +62,8 @@ def test_without_leftovers_files_go_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_start_removes_what_still_waits(tmp_path: Path, clean: bool) -> None:
     log = log_of_four(tmp_path, Clock(), Leftovers())
-    log.truncate_to(12)
-    log.delete_segments(log.segments[:1])
+    log.rearranger.truncate_to(12)
+    log.rearranger.delete_oldest(1)
     assert deleted(tmp_path)
     log.close(clean=clean)
     again = open_log(tmp_path, clean=clean)
@@ -75,7 +75,7 @@ def test_a_truncated_offset_is_written_again_while_its_old_file_waits(tmp_path: 
     clock, leftovers = Clock(), Leftovers()
     log = log_of_four(tmp_path, clock, leftovers)
     for _ in range(2):
-        log.truncate_fully_and_start_at(5)
+        log.rearranger.truncate_fully_and_start_at(5)
         append(log, batch_of(5, size=10))
     remove_all(leftovers.take_due(START_MS + 10**9, PLENTY))
     log.close()
@@ -91,7 +91,7 @@ def test_a_deleted_log_takes_its_leftovers_along(tmp_path: Path) -> None:
     log = directory.open_log(partition, config, topic_id=None)
     for _ in range(3):
         append(log, batch_of(5, size=100))
-    log.delete_segments(log.segments[:1])
+    log.rearranger.delete_oldest(1)
     directory.delete_log(partition)
     clock.now += 699
     assert directory.take_leftovers() == []

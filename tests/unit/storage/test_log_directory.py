@@ -13,7 +13,7 @@ from tests.unit.storage.partition_log import NOW, append, config, visible
 
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.storage import flushing
+from tidelog.storage import log_flusher
 from tidelog.storage.checkpoints import decode_offsets, read_offsets
 from tidelog.storage.directory_identity import DirectoryLock, DirectoryRefused
 from tidelog.storage.leftovers import remove_all
@@ -136,7 +136,7 @@ def test_a_clean_stop_leaves_checkpoints_and_a_marker(tmp_path: Path) -> None:
     assert directory.open_log(A0, config(), topic_id=bytes(range(16))) is log
     directory.open_log(DASHED, config(), topic_id=None)
     append(log, [(b"k", b"v")] * 5)
-    log.delete_records_before(2)
+    log.rearranger.delete_records_before(2)
     directory.cleaner_offsets[A0] = 3
     directory.write_cleaner_offsets()
     directory.close(broker_epoch=42, high_watermarks={A0: 5, DASHED: 0})
@@ -174,13 +174,13 @@ def sync_recorder(monkeypatch: pytest.MonkeyPatch, failing: str = "") -> Counter
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 def test_a_stop_syncs_every_log_and_their_directory_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flushing, "LOGS_AT_A_TIME", 100)
+    monkeypatch.setattr(log_flusher, "LOGS_AT_A_TIME", 100)
     directory = open_directory(tmp_path)
     partitions = [TopicPartition("many", index) for index in range(100)]
     for partition in partitions:
         append(directory.open_log(partition, config(), topic_id=None), [(b"k", b"v")])
     synced = sync_recorder(monkeypatch)
-    flushing.flush_together(list(directory.logs.values()))
+    log_flusher.flush_together(list(directory.logs.values()))
     expected = {str(tmp_path): 1}
     for partition in partitions:
         expected[str(tmp_path / str(partition))] = 1
@@ -234,7 +234,7 @@ def test_a_deleted_log_is_gone_for_good(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     log = directory.open_log(A0, config(file_delete_delay_ms=0), topic_id=None)
     append(log, [(b"k", b"v" * 100)] * 3)
-    region = log.read(0, 1000, upper_offset=3, min_one_batch=True)
+    region = log.reader.read(0, 1000, upper_offset=3, min_one_batch=True)
     directory.open_log(A1, config(file_delete_delay_ms=0), topic_id=None)
     directory.delete_log(A0)
     assert directory.list_partitions() == [A1]

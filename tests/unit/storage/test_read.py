@@ -30,7 +30,7 @@ def read_extent(
 ) -> tuple[int, int]:
     """Base offset of the first batch and how many bytes, (-1, 0) for nothing."""
     upper = log.log_end_offset if upper is None else upper
-    region = log.read(offset, max_bytes, upper_offset=upper, min_one_batch=one)
+    region = log.reader.read(offset, max_bytes, upper_offset=upper, min_one_batch=one)
     headers = headers_in(region)
     return (headers[0].base_offset if headers else -1), region.size
 
@@ -55,10 +55,10 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset_and_stays_in_its_seg
 
 
 def test_the_end_of_the_log_is_empty_and_beyond_is_out_of_range(log: Log) -> None:
-    assert log.read(100, UNBOUNDED, upper_offset=100, min_one_batch=True) is EMPTY_REGION
+    assert log.reader.read(100, UNBOUNDED, upper_offset=100, min_one_batch=True) is EMPTY_REGION
     for offset in (-1, 101):
         with pytest.raises(BrokerError) as refused:
-            log.read(offset, UNBOUNDED, upper_offset=100, min_one_batch=True)
+            log.reader.read(offset, UNBOUNDED, upper_offset=100, min_one_batch=True)
         assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -83,7 +83,7 @@ def test_max_bytes(tmp_path: Path, max_bytes: int, one: bool, size: int) -> None
 def test_without_index_entries_the_cut_may_be_in_a_batch(tmp_path: Path) -> None:
     log = log_of(tmp_path / "log", index_interval_bytes=1 << 20)
     assert read_extent(log, 0, 3 * SIZE - 1) == (0, 3 * SIZE - 1)
-    assert len(headers_in(log.read(0, 3 * SIZE - 1, upper_offset=100, min_one_batch=True))) == 2
+    assert len(headers_in(log.reader.read(0, 3 * SIZE - 1, upper_offset=100, min_one_batch=True))) == 2
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_nothing_at_or_beyond_the_upper_offset(log: Log, offset: int, upper: int
 def test_the_remembered_upper_position_follows_the_log(tmp_path: Path) -> None:
     log = log_of(tmp_path / "log", 2, per_segment=100)
     assert read_extent(log, 0, upper=15) == (0, SIZE)
-    log.truncate_to(10)
+    log.rearranger.truncate_to(10)
     append(log, batch_of(3))
     append(log, batch_of(20))
     assert read_extent(log, 0, upper=13) == (0, SIZE + len(batch_of(3)))
@@ -120,9 +120,9 @@ def test_the_remembered_upper_position_follows_the_log(tmp_path: Path) -> None:
 
 
 def test_the_log_start_offset_bounds_reads(log: Log) -> None:
-    log.delete_records_before(15)
+    log.rearranger.delete_records_before(15)
     with pytest.raises(BrokerError) as refused:
-        log.read(14, UNBOUNDED, upper_offset=100, min_one_batch=True)
+        log.reader.read(14, UNBOUNDED, upper_offset=100, min_one_batch=True)
     assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert read_extent(log, 15) == (10, 3 * SIZE)
 
@@ -130,9 +130,9 @@ def test_the_log_start_offset_bounds_reads(log: Log) -> None:
 def test_gaps_lead_to_the_next_batch(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", index_interval_bytes=1)
     for offset in (0, 20, 50):
-        log.append_as_follower(batch_of(10, base_offset=offset))
-    log.roll(100)
-    log.append_as_follower(batch_of(10, base_offset=100))
+        log.writer.append_as_follower(batch_of(10, base_offset=offset))
+    log.writer.roll(100)
+    log.writer.append_as_follower(batch_of(10, base_offset=100))
     assert read_extent(log, 10) == (20, 2 * SIZE)
     assert read_extent(log, 49)[0] == 50
     assert read_extent(log, 60) == (100, SIZE), "nothing left in this segment"
@@ -162,7 +162,7 @@ def test_what_was_appended_is_read_at_once(tmp_path: Path) -> None:
 
 
 def test_a_region_is_loaded_in_parts(tmp_path: Path) -> None:
-    region = log_of(tmp_path / "log").read(0, UNBOUNDED, upper_offset=100, min_one_batch=True)
+    region = log_of(tmp_path / "log").reader.read(0, UNBOUNDED, upper_offset=100, min_one_batch=True)
     content = region.load()
     assert len(content) == len(region) == region.size
     assert region.load(5) == content[5:]
@@ -173,9 +173,9 @@ def test_a_region_is_loaded_in_parts(tmp_path: Path) -> None:
 
 def test_a_region_outlives_its_segment(tmp_path: Path) -> None:
     log = log_of(tmp_path / "log")
-    region = log.read(0, UNBOUNDED, upper_offset=100, min_one_batch=True)
+    region = log.reader.read(0, UNBOUNDED, upper_offset=100, min_one_batch=True)
     content = region.load()
-    log.delete_segments(log.segments[:1])
+    log.rearranger.delete_oldest(1)
     assert not (tmp_path / "log" / f"{0:020d}.log").exists()
     assert region.load() == content
     log.delete()
@@ -216,7 +216,7 @@ def test_damage_in_the_log_is_not_served(tmp_path: Path) -> None:
         file.write(b"\x07")
     log = open_log(tmp_path / "log", segment_bytes=4 * SIZE)
     with pytest.raises(CorruptLog):
-        log.read(30, UNBOUNDED, upper_offset=100, min_one_batch=True)
+        log.reader.read(30, UNBOUNDED, upper_offset=100, min_one_batch=True)
 
 
 def test_a_file_that_is_gone_is_a_storage_failure(tmp_path: Path) -> None:
@@ -224,13 +224,13 @@ def test_a_file_that_is_gone_is_a_storage_failure(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", segment_bytes=4 * SIZE)
     (tmp_path / "log" / f"{0:020d}.log").unlink()
     with pytest.raises(StorageFailure):
-        log.read(0, UNBOUNDED, upper_offset=100, min_one_batch=True)
+        log.reader.read(0, UNBOUNDED, upper_offset=100, min_one_batch=True)
 
 
 @pytest.mark.parametrize(("max_bytes", "bound"), [(SIZE, 20), (2 * SIZE, 30), (4 * SIZE, 40)])
 def test_the_upper_bound_of_a_region_covers_it(tmp_path: Path, max_bytes: int, bound: int) -> None:
     log = log_of(tmp_path / "log")
-    region = log.read(0, max_bytes, upper_offset=100, min_one_batch=True)
-    assert log.upper_bound_offset(region) == bound
-    assert log.upper_bound_offset(log.read(80, UNBOUNDED, upper_offset=100, min_one_batch=True)) == 100
-    assert log.upper_bound_offset(EMPTY_REGION) == 100
+    region = log.reader.read(0, max_bytes, upper_offset=100, min_one_batch=True)
+    assert log.reader.upper_bound_offset(region) == bound
+    assert log.reader.upper_bound_offset(log.reader.read(80, UNBOUNDED, upper_offset=100, min_one_batch=True)) == 100
+    assert log.reader.upper_bound_offset(EMPTY_REGION) == 100

@@ -62,7 +62,7 @@ def test_truncating(tmp_path: Path, target: int, end: int, reopened: bool) -> No
     if reopened:
         log.close()
         log = open_log(tmp_path / "log", **SETTINGS)
-    log.truncate_to(target)
+    log.rearranger.truncate_to(target)
     assert log.log_end_offset == end
     assert offsets_of(log) == extents(end)
     assert log.recovery_point <= end
@@ -76,7 +76,7 @@ def test_truncating(tmp_path: Path, target: int, end: int, reopened: bool) -> No
 def test_truncating_below_the_first_segment_begins_again(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", log_start_offset=100, **SETTINGS)
     append_many(log, 3, 10, size=10)
-    log.truncate_to(50)
+    log.rearranger.truncate_to(50)
     assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (50, 50, 1)
 
 
@@ -88,8 +88,8 @@ def test_truncating_into_a_gap_gives_out_no_offset_twice(
     """Only [0, 10) and [30, 40) are left of what was written: no batch ends at 25 or 30."""
     log = open_log(tmp_path / "log")
     for offset in (0, 30):
-        log.append_as_follower(batch_of(10, base_offset=offset))
-    log.truncate_to(target)
+        log.writer.append_as_follower(batch_of(10, base_offset=offset))
+    log.rearranger.truncate_to(target)
     end = log.log_end_offset
     assert end == (0 if target == 5 else target)
     assert offsets_of(log) == left
@@ -108,9 +108,9 @@ def test_truncating_into_a_gap_gives_out_no_offset_twice(
 def test_truncating_in_a_gap_twice(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     for offset in (0, 30):
-        log.append_as_follower(batch_of(10, base_offset=offset))
+        log.writer.append_as_follower(batch_of(10, base_offset=offset))
     for target in (28, 20, 12):
-        log.truncate_to(target)
+        log.rearranger.truncate_to(target)
         assert log.log_end_offset == target
         crash(log)
         log = open_log(tmp_path / "log", clean=False)
@@ -122,7 +122,7 @@ def test_truncating_takes_back_epochs_and_producers(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", segment_bytes=2 * len(data(7, 0, 0)))
     for number in range(6):
         append(log, data(7, 0, number), leader_epoch=number // 2)
-    log.truncate_to(3)
+    log.rearranger.truncate_to(3)
     assert [tuple(entry) for entry in log.leader_epochs.entries] == [(0, 0), (1, 2)]
     assert append(log, data(7, 0, 2), leader_epoch=9).duplicate
     assert not append(log, data(7, 0, 3), leader_epoch=9).duplicate
@@ -133,7 +133,7 @@ def test_truncating_takes_back_epochs_and_producers(tmp_path: Path) -> None:
 def test_starting_again_elsewhere(tmp_path: Path) -> None:
     log = log_of_segments(tmp_path / "log")
     append(log, data(7, 0, 0), leader_epoch=3)
-    log.truncate_fully_and_start_at(500)
+    log.rearranger.truncate_fully_and_start_at(500)
     assert (log.log_start_offset, log.log_end_offset) == (500, 500)
     assert len(log.producer_state) == 0
     assert log.leader_epochs.entries == ()
@@ -147,37 +147,35 @@ def test_starting_again_elsewhere(tmp_path: Path) -> None:
 
 def test_deleting_records_moves_the_start(tmp_path: Path) -> None:
     log = log_of_segments(tmp_path / "log")
-    assert log.delete_records_before(25) == 25
-    assert log.delete_records_before(5) == 25, "never back"
+    assert log.rearranger.delete_records_before(25) == 25
+    assert log.rearranger.delete_records_before(5) == 25, "never back"
     assert len(log.segments) == 4
-    assert headers_in(log.read(25, 1, upper_offset=70, min_one_batch=True))[0].base_offset == 20
-    assert log.delete_old_segments(lambda segment: segment.base_offset + 20 <= 25, 70) == 1
+    assert headers_in(log.reader.read(25, 1, upper_offset=70, min_one_batch=True))[0].base_offset == 20
+    assert log.rearranger.delete_old_segments(lambda segment: segment.base_offset + 20 <= 25, 70) == 1
     assert log.log_start_offset == 25
     for offset in (-1, 71):
         with pytest.raises(BrokerError) as refused:
-            log.delete_records_before(offset)
+            log.rearranger.delete_records_before(offset)
         assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert log.delete_records_before(70) == 70
+    assert log.rearranger.delete_records_before(70) == 70
     assert offsets_of(log) == []
 
 
 def test_deleting_segments_from_the_oldest(tmp_path: Path) -> None:
     log = log_of_segments(tmp_path / "log")
-    assert log.delete_segments(log.segments[:2]) == 4 * BATCH
+    assert log.rearranger.delete_oldest(2) == 4 * BATCH
     assert (log.log_start_offset, log.log_end_offset) == (40, 70)
     assert offsets_of(log) == extents(70, 40)
     assert log.leader_epochs.entries[0].start_offset == 40
     assert {int(name[:20]) for name in names_in(tmp_path / "log") if name[0] == "0"} == {40, 60}
     with pytest.raises(AssertionError):
-        log.delete_segments(log.segments[1:2])
-    with pytest.raises(AssertionError):
-        log.delete_segments(log.segments)
+        log.rearranger.delete_oldest(len(log.segments))
 
 
 @pytest.mark.parametrize(("upper", "left"), [(70, 1), (59, 2), (40, 2), (39, 3), (0, 4)])
 def test_old_segments_go_only_below_the_upper_offset(tmp_path: Path, upper: int, left: int) -> None:
     log = log_of_segments(tmp_path / "log")
-    assert log.delete_old_segments(lambda segment: True, upper) == 4 - left
+    assert log.rearranger.delete_old_segments(lambda segment: True, upper) == 4 - left
     assert len(log.segments) == left
 
 
@@ -197,10 +195,10 @@ AFTER = [(10, 19), (30, 39), (40, 49), (50, 59), (60, 69)]
 
 def test_replacing_segments(tmp_path: Path) -> None:
     log = log_of_segments(tmp_path / "log")
-    region = log.read(20, 1 << 20, upper_offset=70, min_one_batch=True)
+    region = log.reader.read(20, 1 << 20, upper_offset=70, min_one_batch=True)
     content = region.load()
     old = log.segments[:2]
-    log.replace_segments([cleaned_segment(log, *old)], old)
+    log.rearranger.replace_segments([cleaned_segment(log, *old)], old)
     assert offsets_of(log) == AFTER
     assert region.load() == content, "readers of the old segment go on"
     assert [segment.base_offset for segment in log.segments] == [0, 40, 60]
@@ -216,7 +214,7 @@ def test_only_closed_neighbours_can_be_replaced(tmp_path: Path) -> None:
     log = log_of_segments(tmp_path / "log")
     for old in ([log.segments[0], log.segments[2]], log.segments[2:]):
         with pytest.raises(AssertionError):
-            log.replace_segments([], old)
+            log.rearranger.replace_segments([], old)
 
 
 class Stop(Exception):
@@ -247,7 +245,7 @@ def test_a_crash_at_any_step_of_a_replacement_leaves_the_old_or_the_new(
             patch.setattr(os, "replace", stopping(os.replace))
             patch.setattr(os, "unlink", stopping(os.unlink))
             try:
-                log.replace_segments(new, old)
+                log.rearranger.replace_segments(new, old)
                 finished = True
             except Stop:
                 finished = False

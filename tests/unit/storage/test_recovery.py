@@ -204,7 +204,7 @@ def test_an_empty_segment_left_by_a_roll_that_failed_is_not_the_end(tmp_path: Pa
 def test_a_crash_right_after_a_roll(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append_many(log, 2, 10, size=10)
-    log.roll()
+    log.writer.roll()
     crash(log)
     for clean in (False, True):
         log = open_log(tmp_path / "log", clean=clean)
@@ -242,7 +242,7 @@ def test_indexes_are_made_again(tmp_path: Path, clean: bool, harm: str, kind: st
     log = open_log(tmp_path / "log", clean=clean, **settings)
     assert offsets_of(log) == extents(50)
     for number in (0, 3, 19, 20, 33, 49):
-        assert log.offset_for_timestamp(1000 * number) == (1000 * number, 10 * number, 0)
+        assert log.reader.offset_for_timestamp(1000 * number) == (1000 * number, 10 * number, 0)
     if not clean:
         log.close()
         assert [path.read_bytes() for path in paths] == good
@@ -291,7 +291,7 @@ def test_a_lost_snapshot_is_written_again_before_its_batches_go(tmp_path: Path, 
     """Lost snapshot, then retention, then truncation: what is left of the log no longer tells of the producer."""
     log = open_log(tmp_path / "log")
     append(log, data(7, 0, 0, count=6))
-    log.roll()
+    log.writer.roll()
     append_many(log, 2, 10, size=10)
     log.close(clean=clean)
     for path in (tmp_path / "log").glob("*.snapshot"):
@@ -300,8 +300,8 @@ def test_a_lost_snapshot_is_written_again_before_its_batches_go(tmp_path: Path, 
         else:
             damage(path, 20, b"\xee")
     log = open_log(tmp_path / "log", clean=clean)
-    log.delete_segments(log.segments[:1])
-    log.truncate_to(6)
+    log.rearranger.delete_oldest(1)
+    log.rearranger.truncate_to(6)
     assert log.log_end_offset == 6
     with pytest.raises(BrokerError) as refused:
         append(log, data(7, 0, 7))
@@ -451,4 +451,4 @@ def test_segments_written_by_others_are_taken(tmp_path: Path) -> None:
     (tmp_path / "log" / LOG).write_bytes(batch + batch_of(3, base_offset=3))
     log = open_log(tmp_path / "log", clean=False)
     assert log.log_end_offset == 6
-    assert decode_header(log.read(3, 1, upper_offset=6, min_one_batch=True).load()).base_offset == 3
+    assert decode_header(log.reader.read(3, 1, upper_offset=6, min_one_batch=True).load()).base_offset == 3

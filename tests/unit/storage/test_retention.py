@@ -17,7 +17,7 @@ def filled(directory: Path, segments: int = 4, **settings: object) -> Log:
     log = open_log(directory, **settings)
     for at in range(segments):
         if at:
-            log.roll()
+            log.writer.roll()
         append(log, [(b"k", b"v" * 100)] * 2, timestamp=NOW - (segments - 1 - at) * DAY)
     return log
 
@@ -95,10 +95,10 @@ def test_what_is_not_deleted(tmp_path: Path, settings: dict[str, object]) -> Non
 @pytest.mark.parametrize("settings", [{"retention_ms": -1}, {"cleanup_policy": COMPACT}])
 def test_deleted_records_free_their_segments(tmp_path: Path, settings: dict[str, object]) -> None:
     log = filled(tmp_path, **settings)
-    log.delete_records_before(5)
+    log.rearranger.delete_records_before(5)
     assert apply_retention(log, log.log_end_offset, NOW).segments == 2
     assert (log.log_start_offset, offsets(log)) == (5, [5, 6, 7])
-    log.delete_records_before(8)
+    log.rearranger.delete_records_before(8)
     assert apply_retention(log, log.log_end_offset, NOW).segments == 1
     assert [segment.base_offset for segment in log.segments] == [6]
 
@@ -106,7 +106,7 @@ def test_deleted_records_free_their_segments(tmp_path: Path, settings: dict[str,
 def test_without_timestamps_the_file_has_an_age(tmp_path: Path) -> None:
     log = open_log(tmp_path, retention_ms=DAY)
     append(log, [(b"k", b"v")], timestamp=-1)
-    log.roll()
+    log.writer.roll()
     written_ms = int((tmp_path / "topic-0" / "00000000000000000000.log").stat().st_mtime * 1000)
     assert apply_retention(log, 1, written_ms + DAY - 1).segments == 0
     assert apply_retention(log, 1, written_ms + DAY + 1).segments == 1
@@ -114,6 +114,6 @@ def test_without_timestamps_the_file_has_an_age(tmp_path: Path) -> None:
 
 def test_whoever_reads_a_dropped_segment_reads_on(tmp_path: Path) -> None:
     log = filled(tmp_path, retention_ms=0)
-    region = log.read(0, 1 << 20, upper_offset=8, min_one_batch=True)
+    region = log.reader.read(0, 1 << 20, upper_offset=8, min_one_batch=True)
     apply_retention(log, 8, NOW + DAY)
     assert len(region.load()) == region.size > 0

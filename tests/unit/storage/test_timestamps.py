@@ -13,7 +13,7 @@ from tidelog.storage.log import Log
 
 
 def at(log: Log, timestamp: int) -> tuple[int, int, int] | None:
-    found = log.offset_for_timestamp(timestamp)
+    found = log.reader.offset_for_timestamp(timestamp)
     return None if found is None else tuple(found)
 
 
@@ -32,7 +32,7 @@ def test_the_first_record_at_or_after_the_time(tmp_path: Path, compression: Comp
     assert at(log, 3055) == (3060, 36, 3)
     assert at(log, 4090) == (4090, 49, 4)
     assert at(log, 4091) is None
-    assert log.max_timestamp_offset() == (4090, 49, 4)
+    assert log.reader.max_timestamp_offset() == (4090, 49, 4)
 
 
 @pytest.mark.parametrize("state", ["live", "reopened", "crashed", "no time index"])
@@ -56,7 +56,7 @@ def test_across_segments_and_out_of_order(tmp_path: Path, state: str) -> None:
     for asked in range(0, 130, 5):
         expected = next(((time, offset, 0) for offset, time in enumerate(times) if time >= asked), None)
         assert at(log, asked) == expected, asked
-    assert log.max_timestamp_offset() == (120, 8, 0)
+    assert log.reader.max_timestamp_offset() == (120, 8, 0)
     assert [segment.largest_timestamp() for segment in log.segments] == [80, 90, 120, 110]
 
 
@@ -64,9 +64,9 @@ def test_deleted_records_are_not_found(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append(log, batch_of(10, timestamp=100))
     append(log, batch_of(10, timestamp=200))
-    log.delete_records_before(5)
+    log.rearranger.delete_records_before(5)
     assert at(log, 0) == (105, 5, 0)
-    log.delete_records_before(15)
+    log.rearranger.delete_records_before(15)
     assert at(log, 0) == (205, 15, 0)
 
 
@@ -76,30 +76,30 @@ def test_stamped_batches_have_one_time(tmp_path: Path) -> None:
     append(log, batch_of(5), now_ms=START_MS + 20)
     assert at(log, START_MS + 10) == (START_MS + 10, 0, 0)
     assert at(log, START_MS + 11) == (START_MS + 20, 5, 0)
-    assert log.max_timestamp_offset() == (START_MS + 20, 5, 0)
+    assert log.reader.max_timestamp_offset() == (START_MS + 20, 5, 0)
 
 
 def test_records_without_a_time_are_never_found(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     assert at(log, 0) is None
-    assert log.max_timestamp_offset() is None
+    assert log.reader.max_timestamp_offset() is None
     append(log, build_batch([NewRecord(None, b"v", -1)] * 3))
     assert at(log, 0) is None
-    assert log.max_timestamp_offset() is None
+    assert log.reader.max_timestamp_offset() is None
     log.close()
-    assert open_log(tmp_path / "log").max_timestamp_offset() is None
+    assert open_log(tmp_path / "log").reader.max_timestamp_offset() is None
 
 
 def test_truncation_forgets_times(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", index_interval_bytes=1)
     for time in (10, 50, 30, 90):
         append(log, batch_of(1, timestamp=time))
-    log.truncate_to(3)
-    assert log.max_timestamp_offset() == (50, 1, 0)
+    log.rearranger.truncate_to(3)
+    assert log.reader.max_timestamp_offset() == (50, 1, 0)
     assert at(log, 51) is None
     append(log, batch_of(1, timestamp=40))
     assert at(log, 31) == (50, 1, 0)
-    log.truncate_to(1)
-    assert log.max_timestamp_offset() == (10, 0, 0)
+    log.rearranger.truncate_to(1)
+    assert log.reader.max_timestamp_offset() == (10, 0, 0)
     append(log, batch_of(1, timestamp=40))
     assert at(log, 11) == (40, 1, 0)

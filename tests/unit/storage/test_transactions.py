@@ -12,7 +12,7 @@ from tidelog.storage.log import Log
 
 
 def aborted(log: Log, start: int, end: int) -> list[tuple[int, int]]:
-    return [(entry.producer_id, entry.first_offset) for entry in log.aborted_transactions(start, end)]
+    return [(entry.producer_id, entry.first_offset) for entry in log.reader.aborted_transactions(start, end)]
 
 
 def log_with_transactions(directory: Path, **settings: object) -> Log:
@@ -38,7 +38,7 @@ def test_the_same_is_known_however_the_log_came_to_be(tmp_path: Path, state: str
     if state == "follower":
         follower = open_log(tmp_path / "follower", segment_bytes=segment_bytes)
         for segment in log.segments:
-            follower.append_as_follower(Path(segment.path).read_bytes())
+            follower.writer.append_as_follower(Path(segment.path).read_bytes())
         log = follower
     elif state != "live":
         if state.startswith("crashed"):
@@ -52,8 +52,8 @@ def test_the_same_is_known_however_the_log_came_to_be(tmp_path: Path, state: str
             crash(open_log(tmp_path / "log", clean=False, segment_bytes=segment_bytes))
         log = open_log(tmp_path / "log", clean=not state.startswith("crashed"), segment_bytes=segment_bytes)
     assert log.log_end_offset == 10
-    assert log.first_unstable_offset == 8
-    assert log.last_stable_offset(10) == 8
+    assert log.reader.first_unstable_offset == 8
+    assert log.reader.last_stable_offset(10) == 8
     assert aborted(log, 0, 10) == [(1, 0), (3, 6)]
     assert aborted(log, 0, 4) == [(1, 0)]
     assert aborted(log, 5, 10) == [(3, 6)]
@@ -62,35 +62,35 @@ def test_the_same_is_known_however_the_log_came_to_be(tmp_path: Path, state: str
         append(log, data(4, 0, 1))
     assert refused.value.code == ErrorCode.INVALID_TXN_STATE
     append(log, marker(4, 0, commit=False))
-    assert log.last_stable_offset(11) == 11
+    assert log.reader.last_stable_offset(11) == 11
     assert aborted(log, 8, 11) == [(4, 8)]
 
 
 def test_the_last_stable_offset_waits_for_the_marker_to_be_committed(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append(log, batch_of(1))
-    assert log.last_stable_offset(1) == 1
+    assert log.reader.last_stable_offset(1) == 1
     append(log, data(1, 0, 0, transactional=True))
-    assert log.last_stable_offset(2) == 1
+    assert log.reader.last_stable_offset(2) == 1
     append(log, marker(1, 0, commit=True))
-    assert log.last_stable_offset(2) == 1
-    assert log.last_stable_offset(3) == 3
+    assert log.reader.last_stable_offset(2) == 1
+    assert log.reader.last_stable_offset(3) == 3
 
 
 def test_an_open_transaction_above_the_high_watermark_holds_nobody_back(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     append(log, batch_of(5))
     append(log, data(1, 0, 0, transactional=True))
-    assert log.last_stable_offset(3) == 3
+    assert log.reader.last_stable_offset(3) == 3
 
 
 def test_the_last_stable_offset_is_not_before_the_start_of_the_log(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, data(1, 0, 0, transactional=True))  # 0
     append(log, batch_of(3))  # 1 to 3
-    log.delete_records_before(2)
-    assert log.first_unstable_offset == 0
-    assert log.last_stable_offset(4) == 2
+    log.rearranger.delete_records_before(2)
+    assert log.reader.first_unstable_offset == 0
+    assert log.reader.last_stable_offset(4) == 2
 
 
 def test_a_refused_marker_is_not_written(tmp_path: Path) -> None:
@@ -100,19 +100,19 @@ def test_a_refused_marker_is_not_written(tmp_path: Path) -> None:
         append(log, marker(1, 2, commit=True))
     assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert log.log_end_offset == 1
-    assert log.first_unstable_offset == 0
+    assert log.reader.first_unstable_offset == 0
 
 
 def test_truncation_takes_back_what_markers_decided(tmp_path: Path) -> None:
     log = log_with_transactions(tmp_path / "log")
-    log.truncate_to(7)
-    assert log.first_unstable_offset == 6
+    log.rearranger.truncate_to(7)
+    assert log.reader.first_unstable_offset == 6
     assert aborted(log, 0, 10) == [(1, 0)]
-    log.truncate_to(4)
-    assert log.first_unstable_offset == 0
+    log.rearranger.truncate_to(4)
+    assert log.reader.first_unstable_offset == 0
     assert aborted(log, 0, 10) == []
     append(log, marker(1, 0, commit=True))
-    assert log.first_unstable_offset == 1
+    assert log.reader.first_unstable_offset == 1
     assert not (tmp_path / "log" / f"{0:020d}.txnindex").read_bytes()
 
 

@@ -104,9 +104,9 @@ def _find(
             return -1, log.log_start_offset, log.leader_epochs.epoch_for_offset(log.log_start_offset)
         if asked.timestamp != MAX_TIMESTAMP:
             return NOT_FOUND
-        found = log.max_timestamp_offset()
+        found = log.reader.max_timestamp_offset()
     else:
-        found = log.offset_for_timestamp(asked.timestamp)
+        found = log.reader.offset_for_timestamp(asked.timestamp)
     if found is None or found[1] >= _upper_offset(partition, request):
         _check_high_watermark(context, partition, request)
         return NOT_FOUND

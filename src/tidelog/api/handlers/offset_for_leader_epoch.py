@@ -21,7 +21,7 @@ def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> Off
             try:
                 partition = context.services.partitions.require(topic.topic, asked.partition)
                 partition.check_leader_epoch(asked.current_leader_epoch)
-                found = partition.log.end_offset_for_epoch(asked.leader_epoch)
+                found = partition.log.reader.end_offset_for_epoch(asked.leader_epoch)
                 if found is not None:
                     answer.leader_epoch, answer.end_offset = found
             except BrokerError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.storage.log import Log
+    from tidelog.storage.log_state import LogState
     from tidelog.storage.segment_file import SegmentFile
 
 SYNCS_AT_A_TIME: Final = 32
@@ -45,27 +45,48 @@ class PendingFlush:
             raise StorageFailure(f"cannot sync up to offset {self.end_offset}: {error}") from error
 
 
-def begin_flush(log: Log) -> PendingFlush:
-    """OSError when the files cannot be opened: then nothing has begun."""
-    first = log.segment_index(log.recovery_point)
-    is_due = log.recovery_point < log.log_end_offset
-    files = [segment.open_file() for segment in log.segments[first:] if segment.size] if is_due else []
-    directories: list[str] = []
-    if is_due and log.directory_unsynced:
-        log.directory_unsynced = False
-        directories = [log.directory]
-        if log.is_new:
-            log.is_new = False
-            directories.append(os.path.dirname(log.directory))
-    flush = PendingFlush(files, directories, log.log_end_offset)
-    log.flushes_under_way.append(flush)
-    return flush
+class LogFlusher:
+    """Makes what was appended to one log survive a crash of the machine, and so moves its recovery point."""
 
+    __slots__ = ("_state",)
 
-def limit_flushes(log: Log, end_offset: int) -> None:
-    """The log was cut: what is flushed at the moment is worth nothing from `end_offset` on."""
-    for flush in log.flushes_under_way:
-        flush.end_offset = min(flush.end_offset, end_offset)
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+
+    @property
+    def has_unflushed_closed_segment(self) -> bool:
+        """Whether a flush is due because a segment was closed: a start after a crash reads all that is not flushed."""
+        return self._state.recovery_point < self._state.active_segment.base_offset
+
+    def begin_flush(self) -> PendingFlush:
+        """What must be synced to make everything appended so far safe: `sync` it in any thread, then `finish_flush`.
+
+        OSError when the files cannot be opened: then nothing has begun.
+        """
+        state = self._state
+        files: list[SegmentFile] = []
+        directories: list[str] = []
+        if state.recovery_point < state.log_end_offset:
+            first = state.segment_index(state.recovery_point)
+            files = [segment.open_file() for segment in state.segments[first:] if segment.size]
+            directories = list(state.unsynced_directories)
+        flush = PendingFlush(files, directories, state.log_end_offset)
+        state.flush_begun(flush)
+        return flush
+
+    def finish_flush(self, flush: PendingFlush) -> None:
+        """The flush was synced: the recovery point moves, up to where the log was cut meanwhile."""
+        self._state.flush_finished(flush)
+
+    def flush(self) -> None:
+        """After this, everything appended survives a crash of the machine."""
+        flush = self.begin_flush()
+        try:
+            flush.sync()
+        except StorageFailure:
+            self._state.flush_failed()
+            raise
+        self.finish_flush(flush)
 
 
 def flush_together(logs: Sequence[Log]) -> dict[Log, OSError | BrokerError]:
@@ -86,7 +107,7 @@ def _flush_some(logs: Sequence[Log], threads: ThreadPoolExecutor, failed: dict[L
     begun: list[tuple[Log, PendingFlush, list[Future[None]]]] = []
     for log in logs:
         try:
-            flush = begin_flush(log)
+            flush = log.flusher.begin_flush()
         except OSError as error:
             failed[log] = error
             continue
@@ -104,4 +125,4 @@ def _flush_some(logs: Sequence[Log], threads: ThreadPoolExecutor, failed: dict[L
         except (OSError, BrokerError) as error:
             failed[log] = error
         else:
-            log.finish_flush(flush)
+            log.flusher.finish_flush(flush)

@@ -134,7 +134,7 @@ def test_fish(environment: dict[str, str], new_topic: Callable[..., str], tmp_pa
         ["topics", "create, list, describe, alter, move and delete topics"]
     ]
     [[option, description]] = fish("tidelog topics create --par", environment, tmp_path)
-    assert (option, description) == ("--partitions", "how many (default: the broker's)")
+    assert (option, description) == ("--partitions", "number of partitions (default: the broker's)")
     assert fish(f"tidelog topics describe {topic[:-4]}", environment, tmp_path) == [[topic]]
     assert fish("tidelog bench --acks=al", environment, tmp_path) == [["--acks=all"]]
     (tmp_path / "shop.yaml").touch()

@@ -42,8 +42,8 @@ def _shown(value: str | None) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("-p", "--partitions", type=int, metavar="N", help="the new, larger count")
-    parser.add_argument("-r", "--replication-factor", type=int, metavar="R", help="copies of each partition")
+    parser.add_argument("-p", "--partitions", type=int, metavar="N", help="the new, larger number of partitions")
+    parser.add_argument("-r", "--replication-factor", type=int, metavar="R", help="replicas of each partition")
     parser.add_argument(
         replication_factor.ALLOW_FEWER, action="store_true", help="even if R is less than min.insync.replicas"
     )

@@ -24,11 +24,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--to", required=True, metavar="PATH", help="directory or address of the table, or an Iceberg name"
     )
-    parser.add_argument("--format", choices=FORMATS, default="", help="of the table (default: its own, else parquet)")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="", help="format of the table (default: its own, else parquet)"
+    )
     parser.add_argument("--follow", metavar="INTERVAL", help="go on for ever, writing this often (such as 1m)")
-    parser.add_argument("--start", default="earliest", metavar="S", help="of the first run: earliest, latest or a time")
+    parser.add_argument(
+        "--start", default="earliest", metavar="S", help="where the first run starts: earliest, latest or a time"
+    )
     parser.add_argument("--batch", type=int, default=0, metavar="N", help="at most N records per batch")
-    parser.add_argument("--checkpoint", default="", metavar="PATH", help="for the state (default inside the table)")
+    parser.add_argument(
+        "--checkpoint", default="", metavar="PATH", help="directory of the state (default inside the table)"
+    )
     parser.add_argument(
         "--allow-data-loss", action="store_true", help="go on when records were deleted before they were archived"
     )

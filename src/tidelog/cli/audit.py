@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--allow-behind", action="store_true", help="records newer than the table's last are no difference"
     )
-    parser.add_argument("--master", metavar="URL", help="of Spark (default TIDELOG_SPARK_MASTER or local[*])")
+    parser.add_argument("--master", metavar="URL", help="the Spark master (default TIDELOG_SPARK_MASTER or local[*])")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     add_connection_arguments(parser)
     parser.set_defaults(run=run)

@@ -43,21 +43,35 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--topic", metavar="T", help="use this topic and keep it (default: a new one, removed in the end)"
     )
-    parser.add_argument("--partitions", type=int, default=1, metavar="N", help="of the new topic (default 1)")
-    parser.add_argument("--records", type=int, default=500_000, metavar="N", help="to write and read (default 500,000)")
+    parser.add_argument(
+        "--partitions", type=int, default=1, metavar="N", help="partitions of the new topic (default 1)"
+    )
+    parser.add_argument(
+        "--records", type=int, default=500_000, metavar="N", help="records to write and read (default 500,000)"
+    )
     parser.add_argument("--size", type=int, default=100, metavar="B", help="bytes of a value (default 100)")
-    parser.add_argument("--acks", choices=("0", "1", "all"), default="1", help="when writing many (default 1)")
+    parser.add_argument(
+        "--acks", choices=("0", "1", "all"), default="1", help="required acknowledgements when writing many (default 1)"
+    )
     parser.add_argument("--batch-size", type=int, default=131_072, metavar="B", help="largest batch (default 131,072)")
-    parser.add_argument("--linger-ms", type=float, default=5.0, metavar="MS", help="wait to fill a batch (default 5)")
+    parser.add_argument(
+        "--linger-ms", type=float, default=5.0, metavar="MS", help="milliseconds to wait to fill a batch (default 5)"
+    )
     parser.add_argument("--compression", choices=("none", "gzip", "snappy", "lz4", "zstd"), default="none")
     parser.add_argument("--producers", type=int, default=1, metavar="N", help="clients that write at once (default 1)")
     parser.add_argument("--idempotent", action="store_true", help="idempotent producers (acks=all)")
-    parser.add_argument("--singles", type=int, default=2000, metavar="N", help="records one at a time (default 2,000)")
+    parser.add_argument(
+        "--singles", type=int, default=2000, metavar="N", help="records written one at a time (default 2,000)"
+    )
     parser.add_argument(
         "--rate", type=int, default=1000, metavar="N", help="records per second end to end (default 1,000)"
     )
-    parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="length of end to end (default 3)")
-    parser.add_argument("--case", action="append", choices=CASES, help="only this; may be given again (default all)")
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, metavar="S", help="duration of the end-to-end case (default 3)"
+    )
+    parser.add_argument(
+        "--case", action="append", choices=CASES, help="only this case; may be given again (default all)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document")
     add_connection_arguments(parser)
     parser.set_defaults(run=run)

@@ -28,15 +28,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     start = verbs.add_parser("start", help="run a local cluster of real processes, for development")
-    start.add_argument("--nodes", type=int, default=3, metavar="N", help="how many (default 3)")
+    start.add_argument("--nodes", type=int, default=3, metavar="N", help="number of nodes (default 3)")
     start.add_argument(
-        "--data", metavar="DIR", default="./tidelog-cluster", help="they go below this one (default ./tidelog-cluster)"
+        "--data",
+        metavar="DIR",
+        default="./tidelog-cluster",
+        help="directory for the data of all nodes (default ./tidelog-cluster)",
     )
     start.add_argument(
         "--listen",
         metavar="HOST:PORT",
         default="127.0.0.1:9092",
-        help="of the first node (default 127.0.0.1:9092); the others count up",
+        help="address of the first node (default 127.0.0.1:9092); the ports of the others count up",
     )
     start.add_argument("-o", dest="options", metavar="NAME=VALUE", action="append", default=[], help="any setting")
     start.add_argument(

@@ -21,7 +21,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--target-mb", type=int, default=128, metavar="N", help="size of a large file (default 128)")
-    parser.add_argument("--master", metavar="URL", help="of Spark (default TIDELOG_SPARK_MASTER or local[*])")
+    parser.add_argument("--master", metavar="URL", help="the Spark master (default TIDELOG_SPARK_MASTER or local[*])")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=run)
 

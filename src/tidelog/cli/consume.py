@@ -79,8 +79,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="whether records of open and aborted transactions are seen (default read_committed)",
     )
     parser.add_argument("-g", "--group", metavar="G", help="read as a member of this group and commit what was printed")
-    parser.add_argument("--protocol", choices=("classic", "consumer"), help="of the group (default classic)")
-    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on standard error but errors")
+    parser.add_argument("--protocol", choices=("classic", "consumer"), help="protocol of the group (default classic)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing on standard error but errors")
     add_connection_arguments(parser)
     parser.set_defaults(run=run)
 

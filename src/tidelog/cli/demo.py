@@ -57,7 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "into revenue per minute and a table, the log is archived and audited, and a page with a chart is written.",
     )
     parser.add_argument("--records", type=int, default=100_000, metavar="N", help="orders to write (default 100,000)")
-    parser.add_argument("--partitions", type=int, default=4, metavar="N", help="of the topic (default 4)")
+    parser.add_argument("--partitions", type=int, default=4, metavar="N", help="partitions of the topic (default 4)")
     parser.add_argument(
         "--data",
         default=DIRECTORY_DEFAULT,

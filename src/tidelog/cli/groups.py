@@ -34,7 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     listing = verbs.add_parser("list", help="name all groups")
-    listing.add_argument("--state", action="append", metavar="S", help="only in this state (stable, empty, ...)")
+    listing.add_argument("--state", action="append", metavar="S", help="only groups in this state (stable, empty, ...)")
     _finish(listing, run_list)
 
     describe = verbs.add_parser("describe", help="committed offsets, lag and members")

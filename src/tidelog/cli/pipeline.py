@@ -49,7 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--timeout", type=float, default=STOP_SECONDS_MAX, metavar="S", help="how long to wait (default 120)"
     )
     for verb in (validate, plan, status, stop):
-        verb.add_argument("--json", action="store_true", help="for programs")
+        verb.add_argument("--json", action="store_true", help="one JSON document, for programs")
 
 
 def _add_verb(
@@ -168,8 +168,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metrics-listen", metavar="HOST:PORT", help="serve Prometheus metrics there (127.0.0.1 when only a port)"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="only say what goes wrong")
-    parser.add_argument("--json", action="store_true", help="for programs (a line per event)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument("--json", action="store_true", help="one JSON line per event, for programs")
 
 
 def run_with_view(args: argparse.Namespace, pipeline: Pipeline, bootstrap: str) -> int:

@@ -25,8 +25,8 @@ Plan = Mapping[TopicPartition, tuple[int, ...] | None]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="the topic; without one, what is under way is listed")
     parser.add_argument("--partition", type=int, metavar="P", help="only this one (default: all)")
-    parser.add_argument("--replicas", metavar="N,N,...", help="nodes that shall hold it, the preferred leader first")
-    parser.add_argument("--cancel", action="store_true", help="call off what is under way")
+    parser.add_argument("--replicas", metavar="N,N,...", help="nodes of its replicas, the preferred leader first")
+    parser.add_argument("--cancel", action="store_true", help="cancel what is under way")
     parser.add_argument("--no-wait", action="store_true", help="do not wait until the replicas are in sync")
 
 

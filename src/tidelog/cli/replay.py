@@ -33,8 +33,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--until-time", metavar="T", help="only records before T")
     parser.add_argument("--rate", type=int, default=0, metavar="N", help="at most N records per second")
     parser.add_argument("--keep-partitions", action="store_true", help="each record to the partition it came from")
-    parser.add_argument("--checkpoint", default="", metavar="PATH", help="for the state (default inside the table)")
-    parser.add_argument("--master", metavar="URL", help="of Spark (default TIDELOG_SPARK_MASTER or local[*])")
+    parser.add_argument(
+        "--checkpoint", default="", metavar="PATH", help="directory of the state (default inside the table)"
+    )
+    parser.add_argument("--master", metavar="URL", help="the Spark master (default TIDELOG_SPARK_MASTER or local[*])")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     add_connection_arguments(parser)
     parser.set_defaults(run=run)

@@ -36,8 +36,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     create = verbs.add_parser("create", help="make a topic")
     create.add_argument("name", metavar="NAME")
-    create.add_argument("-p", "--partitions", type=int, metavar="N", help="how many (default: the broker's)")
-    create.add_argument("-r", "--replication-factor", type=int, metavar="R", help="copies (default: the broker's)")
+    create.add_argument(
+        "-p", "--partitions", type=int, metavar="N", help="number of partitions (default: the broker's)"
+    )
+    create.add_argument(
+        "-r", "--replication-factor", type=int, metavar="R", help="replicas of each partition (default: the broker's)"
+    )
     create.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE", help="a topic setting")
     create.add_argument("--if-not-exists", action="store_true", help="do nothing when the topic is there")
     _finish(create, run_create)

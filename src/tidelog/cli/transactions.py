@@ -42,7 +42,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     listing = verbs.add_parser("list", help="name all transactional ids")
-    listing.add_argument("--state", action="append", metavar="S", default=[], help="only in this state (Ongoing, ...)")
+    listing.add_argument(
+        "--state", action="append", metavar="S", default=[], help="only ids in this state (Ongoing, ...)"
+    )
     listing.add_argument("--longer-than", metavar="TIME", help="only transactions open for longer (30s, 5m, 2h)")
     listing.add_argument("--pattern", metavar="REGEX", help="only ids that match")
     _finish(listing, run_list)
@@ -51,12 +53,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     describe.add_argument("ids", nargs="+", metavar="ID")
     _finish(describe, run_describe)
 
-    abort = verbs.add_parser("abort", help="abort the open transaction of an id, and shut its producer out")
+    abort = verbs.add_parser("abort", help="abort the open transaction of an id, and fence its producer")
     abort.add_argument("id", nargs="?", metavar="ID", help="the transactional id")
     abort.add_argument(
         "--topic", metavar="T", help="abort a transaction that hangs in a partition of this topic instead"
     )
-    abort.add_argument("--partition", type=int, metavar="P", help="which one of the topic")
+    abort.add_argument("--partition", type=int, metavar="P", help="the partition")
     abort.add_argument("--start-offset", type=int, metavar="N", help="where the transaction begins")
     abort.add_argument("-y", "--yes", action="store_true", help="do not ask")
     _finish(abort, run_abort)

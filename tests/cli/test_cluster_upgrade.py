@@ -2,84 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.command import TIDELOG, Command
+from tests.cli.command import Command
+from tests.servers.mixed_cluster import MixedCluster, unpack_source_before
 from tests.waiting import wait_until
 
 from tidelog.testing.broker import Broker
-from tidelog.testing.cluster_node import find_free_port
 
-COMMIT_BEFORE = "d925425"
-"""0.1.0, the last version without `tidelog.version`."""
 START_SECONDS_MAX = 60.0
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def source_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("before")
-    archive = directory / "source.tar"
-    made = subprocess.run(
-        ["git", "archive", "--output", str(archive), COMMIT_BEFORE, "src"], cwd=ROOT, capture_output=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"the history of this checkout does not reach back to {COMMIT_BEFORE}")
-    with tarfile.open(archive) as opened:
-        opened.extractall(directory, filter="data")
-    return directory / "src"
+    return unpack_source_before(tmp_path_factory.mktemp("before"))
 
 
-class Nodes:
-    """Three nodes, each of them of one version or the other."""
-
-    def __init__(self, data: Path, source_before: Path) -> None:
-        self._data = data
-        self._source_before = source_before
-        self.addresses = [f"127.0.0.1:{find_free_port()}" for _ in range(3)]
-        self._processes: dict[int, subprocess.Popen[str]] = {}
-
-    def start(self, node_id: int, *, before: bool) -> None:
-        line = self._launch(node_id, before=before).stdout.readline()  # type: ignore[union-attr]
-        assert "ready on" in line, self._processes[node_id].communicate()
-
-    def refused(self, node_id: int, *, before: bool) -> str:
-        out, error = self._launch(node_id, before=before).communicate(timeout=START_SECONDS_MAX)
-        assert self._processes.pop(node_id).returncode, out
-        return error
-
-    def _launch(self, node_id: int, *, before: bool) -> subprocess.Popen[str]:
-        address = self.addresses[node_id - 1]
-        arguments = ["serve", "--node-id", str(node_id), "--listen", address, "--data", str(self._data / str(node_id))]
-        if node_id > 1:
-            arguments += ["--join", self.addresses[0]]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}
-        environment["TIDELOG_COMPILED"] = "0"
-        if before:
-            environment["PYTHONPATH"] = str(self._source_before)
-        process = self._processes[node_id] = subprocess.Popen(
-            [*TIDELOG, *arguments, "--log-level", "error"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
-        return process
-
-    def stop(self, node_id: int) -> None:
-        process = self._processes.pop(node_id)
-        process.terminate()
-        process.communicate(timeout=START_SECONDS_MAX)
-
-    def stop_all(self) -> None:
-        for node_id in list(self._processes):
-            self.stop(node_id)
-
+class Nodes(MixedCluster):
     def command(self, node_id: int) -> Command:
         """Asks this node."""
         return Command(self.addresses[node_id - 1])
@@ -95,11 +36,8 @@ class Nodes:
 
 @pytest.fixture
 def nodes(tmp_path: Path, source_before: Path) -> Iterator[Nodes]:
-    running = Nodes(tmp_path, source_before)
-    try:
+    with Nodes(tmp_path, source_before) as running:
         yield running
-    finally:
-        running.stop_all()
 
 
 def test_a_rolling_upgrade_ends_with_the_new_level(nodes: Nodes) -> None:

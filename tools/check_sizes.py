@@ -1,4 +1,4 @@
-"""The size watch: no class, parameter list or name grows into a place where nobody looks.
+"""The size watch: no class, parameter list or name grows unseen.
 
 What counts is coupling: attributes and methods of a class, parameters of a function, and fields of other objects that a
 file writes. `tools/sizes.txt` lists today's offenders with their numbers. There may be no new ones, none may grow, and

@@ -31,7 +31,7 @@ class BrokerFailure(Exception):
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on right now, and that this process was not given before."""
+    """A port of 127.0.0.1 that is free now and was not given out in this process before."""
     return free_ports(1)[0]
 
 

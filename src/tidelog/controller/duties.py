@@ -67,14 +67,14 @@ class BrokerDuties:
         self._config = config
         self._monotonic_s = monotonic_s
         self._is_gone = is_gone
-        self._looking: set[int] = set()
+        self.looking: set[int] = set()
         """Nodes that are being probed."""
         self.sessions = BrokerSessions(config.broker_session_timeout_ms)
         self.statistics: dict[int, dict[str, Any]] = {}
         """The last statistics of every registered node."""
         self._tasks = BackgroundTasks()
         self._promoting: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()
+        self.wake = asyncio.Event()
         self._is_unsettled = False
         self._next_balance_s = 0.0
         controller.when_active_changes(self._active_changed)
@@ -103,7 +103,7 @@ class BrokerDuties:
     def stop(self) -> None:
         self._tasks.cancel()
         self._promoting = None
-        self._looking.clear()
+        self.looking.clear()
         self.sessions.begin((), 0)
 
     # -- registration and heartbeats ----------------------------------------------------------------------------------
@@ -154,12 +154,12 @@ class BrokerDuties:
         if self._controller.is_active:
             self.sessions.suspect(node_id, self._now_ms(), self._grace_ms)
             self._look_for(node_id)
-            self._wake.set()
+            self.wake.set()
 
     def _look_for(self, node_id: int) -> None:
         """A node whose process ended is fenced sooner than one that is only silent."""
-        if node_id not in self._looking:
-            self._looking.add(node_id)
+        if node_id not in self.looking:
+            self.looking.add(node_id)
             self._tasks.start(self._look(node_id), "probe of a lost node")
 
     async def _look(self, node_id: int) -> None:
@@ -167,10 +167,10 @@ class BrokerDuties:
         try:
             is_gone = await self._is_gone(node_id)
         finally:
-            self._looking.discard(node_id)
+            self.looking.discard(node_id)
         if is_gone:
             self.sessions.suspect(node_id, self._now_ms(), GONE_GRACE_MS, since_ms=began_ms)
-            self._wake.set()
+            self.wake.set()
 
     @property
     def _grace_ms(self) -> int:
@@ -188,7 +188,7 @@ class BrokerDuties:
 
     def _unsettle(self) -> None:
         self._is_unsettled = True
-        self._wake.set()
+        self.wake.set()
 
     async def _watch(self) -> None:
         while True:
@@ -221,10 +221,10 @@ class BrokerDuties:
             wait_s = min(wait_s, max(0.0, (deadline_ms - self._now_ms()) / 1000))
         try:
             async with asyncio.timeout(wait_s):
-                await self._wake.wait()
+                await self.wake.wait()
         except TimeoutError:
             pass
-        self._wake.clear()
+        self.wake.clear()
 
     async def _fence_silent(self) -> None:
         for node_id in self.sessions.silent(self._now_ms()):
@@ -273,7 +273,7 @@ class BrokerDuties:
             logger.info("node is not a voter yet", node=member.node_id, reason=error.message)
             return
         logger.info("node became a voter", node=member.node_id)
-        self._wake.set()
+        self.wake.set()
 
 
 def _with_config(

@@ -42,7 +42,7 @@ class QuorumController:
         self.config = config
         self.metadata = MetadataPublisher(MetadataImage(cluster_id=cluster_id))
         self._quorum: Quorum | None = None
-        self._turn = asyncio.Lock()
+        self.turn = asyncio.Lock()
         self._tasks = BackgroundTasks()
         self._applied = self.metadata.image
         """The newest image; `metadata.image` follows when it is prepared."""
@@ -112,7 +112,7 @@ class QuorumController:
 
     async def stop(self) -> None:
         """Completes the decision under way, hands over leadership, and closes the log."""
-        async with self._turn:
+        async with self.turn:
             if self._quorum is not None:
                 await self._quorum.stop()
         await self._publishing.finished()
@@ -126,7 +126,7 @@ class QuorumController:
         return await asyncio.shield(self._tasks.start(self._run(decide), "decision", is_awaited=True))
 
     async def _run(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
-        async with self._turn:
+        async with self.turn:
             if not self._is_active:
                 raise BrokerError(ErrorCode.NOT_CONTROLLER)
             decision = decide(self._applied)

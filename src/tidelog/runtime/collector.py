@@ -81,9 +81,9 @@ class Collector:
 
     def _look_later(self) -> None:
         self._looked_at = self._loop.time(), self._cpu_s()
-        self._loop.call_later(self._look_s, self._look)
+        self._loop.call_later(self._look_s, self.look)
 
-    def _look(self) -> None:
+    def look(self) -> None:
         then_s, cpu_then_s = self._looked_at
         is_quiet = self._cpu_s() - cpu_then_s < QUIET_SHARE * (self._loop.time() - then_s)
         generation = self._policy.choose(gc.get_count()[0], is_quiet=is_quiet)

@@ -113,7 +113,7 @@ def test_a_silent_node_is_fenced_and_heard_again_it_works() -> None:
         world.clock.now_s += 1.5
         await world.beat(3)
         world.clock.now_s += 1.0
-        world.nodes[1].duties._wake.set()
+        world.nodes[1].duties.wake.set()
         await world.until(lambda: world.nodes[1].image.brokers[2].fenced)
         image = world.nodes[1].image
         assert not image.brokers[3].fenced
@@ -130,8 +130,8 @@ def test_a_node_that_is_heard_while_others_are_fenced_stays() -> None:
         controller = world.nodes[1]
         world.clock.now_s += 2.5
         world.cluster.is_stalled = True
-        controller.duties._wake.set()
-        await world.until(controller.runner._turn.locked)
+        controller.duties.wake.set()
+        await world.until(controller.runner.turn.locked)
         await asyncio.wait_for(world.beat(3), DEADLINE_S)
         world.cluster.is_stalled = False
         await world.until(lambda: controller.image.brokers[2].fenced)
@@ -151,10 +151,10 @@ def test_a_fault_in_one_duty_does_not_end_the_watch(monkeypatch: pytest.MonkeyPa
             raise RuntimeError("on purpose")
 
         monkeypatch.setattr(BrokerDuties, "_maybe_add_voter", fail)
-        world.nodes[1].duties._wake.set()
+        world.nodes[1].duties.wake.set()
         await world.until(lambda: bool(failed))
         world.clock.now_s += 3.0
-        world.nodes[1].duties._wake.set()
+        world.nodes[1].duties.wake.set()
         await world.until(lambda: world.nodes[1].image.brokers[2].fenced)
 
     with_world(use)
@@ -164,7 +164,7 @@ def test_a_broken_connection_shortens_the_wait() -> None:
     async def use(world: World) -> None:
         world.nodes[1].duties.connection_lost(2)
         world.clock.now_s += 0.8
-        world.nodes[1].duties._wake.set()
+        world.nodes[1].duties.wake.set()
         await world.until(lambda: world.nodes[1].image.brokers[2].fenced)
         assert not world.nodes[1].image.brokers[3].fenced
 
@@ -176,9 +176,9 @@ def test_a_node_whose_process_ended_is_hardly_waited_for() -> None:
         world.gone.add(2)
         for node_id in (2, 3):
             world.nodes[1].duties.connection_lost(node_id)
-        await world.until(lambda: not world.nodes[1].duties._looking)
+        await world.until(lambda: not world.nodes[1].duties.looking)
         world.clock.now_s += 0.15
-        world.nodes[1].duties._wake.set()
+        world.nodes[1].duties.wake.set()
         await world.until(lambda: world.nodes[1].image.brokers[2].fenced)
         assert not world.nodes[1].image.brokers[3].fenced, "the connection of node 3 broke, and it listens"
 
@@ -189,12 +189,12 @@ def test_who_is_heard_after_all_stays() -> None:
     async def use(world: World) -> None:
         world.gone.add(2)
         world.nodes[1].duties.connection_lost(2)
-        await world.until(lambda: not world.nodes[1].duties._looking)
+        await world.until(lambda: not world.nodes[1].duties.looking)
         await world.beat(2)
         world.clock.now_s += 1.0
         await world.beat(3)
-        world.nodes[1].duties._wake.set()
-        await world.until(lambda: not world.nodes[1].duties._wake.is_set())
+        world.nodes[1].duties.wake.set()
+        await world.until(lambda: not world.nodes[1].duties.wake.is_set())
         assert not world.nodes[1].image.brokers[2].fenced
 
     with_world(use)
@@ -204,9 +204,9 @@ def test_a_new_controller_notices_who_ended_while_there_was_none() -> None:
     async def use(world: World) -> None:
         world.gone.update((1, 3))
         world.cluster.elect(2)
-        await world.until(lambda: not world.nodes[2].duties._looking)
+        await world.until(lambda: not world.nodes[2].duties.looking)
         world.clock.now_s += 0.15
-        world.nodes[2].duties._wake.set()
+        world.nodes[2].duties.wake.set()
         await world.until(lambda: all(world.nodes[2].image.brokers[node_id].fenced for node_id in (1, 3)))
 
     with_world(use)
@@ -219,7 +219,7 @@ def test_a_new_controller_does_not_wait_long_for_the_one_before() -> None:
         world.cluster.elect(2)
         world.clock.now_s += 0.8
         await world.beat(3)
-        world.nodes[2].duties._wake.set()
+        world.nodes[2].duties.wake.set()
         await world.until(lambda: world.nodes[2].image.brokers[1].fenced)
         leaders = {state.leader for state in world.nodes[2].image.topics["t"].partitions.values()}
         assert leaders <= {2, 3}
@@ -259,14 +259,14 @@ def test_learners_become_voters_in_pairs() -> None:
         quorum = world.nodes[1].runner.quorum
         await quorum.add_voter(Member(1))
         await quorum.add_learner(Member(2))
-        world.nodes[1].duties._wake.set()
+        world.nodes[1].duties.wake.set()
         await asyncio.sleep(0.01)
         assert quorum.members.voter_ids == (1,)
         await quorum.add_learner(Member(3))
-        world.nodes[1].duties._wake.set()
+        world.nodes[1].duties.wake.set()
         await world.until(lambda: quorum.members.voter_ids == (1, 2, 3))
         await quorum.add_learner(Member(4))
-        world.nodes[1].duties._wake.set()
+        world.nodes[1].duties.wake.set()
         await asyncio.sleep(0.01)
         assert quorum.members.voter_ids == (1, 2, 3)
 

@@ -57,6 +57,6 @@ def test_the_epoch_starts_over_at_one() -> None:
     session = FollowerSession()
     session.plan({A: at(0)})
     session.answered(77)
-    session._epoch = EPOCH_MAX
+    session.epoch = EPOCH_MAX
     session.answered(77)
     assert session.plan({A: at(0)}).session_epoch == 1

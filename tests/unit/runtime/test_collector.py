@@ -104,6 +104,6 @@ async def test_a_burst_is_not_collected() -> None:
     collector.start()
     kept = [Knot() for _ in range(YOUNG_MAX // 2)]
     for _ in range(PATIENCE_LOOKS[YOUNG] // 2):
-        collector._look()
+        collector.look()
     assert [generation["collections"] for generation in gc.get_stats()] == before
     assert len(kept) == YOUNG_MAX // 2

@@ -37,17 +37,17 @@ class FetchPlan(NamedTuple):
 class FollowerSession:
     """One session with one leader; a request is planned only after the last one was answered or failed."""
 
-    __slots__ = ("_epoch", "_id", "_remembered")
+    __slots__ = ("_id", "_remembered", "epoch")
 
     def __init__(self) -> None:
         self._id = NO_SESSION
-        self._epoch = FIRST_EPOCH
+        self.epoch = FIRST_EPOCH
         self._remembered: dict[PartitionKey, FetchPosition] = {}
         """What the leader knows, once it has answered."""
 
     def plan(self, wanted: Mapping[PartitionKey, FetchPosition]) -> FetchPlan:
         """The request that asks for exactly the wanted partitions."""
-        if self._epoch == FIRST_EPOCH:
+        if self.epoch == FIRST_EPOCH:
             self._remembered = dict(wanted)
             return FetchPlan(self._id, FIRST_EPOCH, dict(wanted), [])
         remembered = self._remembered
@@ -56,7 +56,7 @@ class FollowerSession:
         for key in forgotten:
             del remembered[key]
         remembered.update(named)
-        return FetchPlan(self._id, self._epoch, named, forgotten)
+        return FetchPlan(self._id, self.epoch, named, forgotten)
 
     def answered(self, session_id: int) -> None:
         """The leader answered the last request without an error of the session."""
@@ -66,10 +66,10 @@ class FollowerSession:
             self.restart()
             return
         self._id = session_id
-        self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
+        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
 
     def restart(self) -> None:
         """The leader refused the session, or nobody knows whether it has seen the last request. The next request names
         the old session once more, so that the leader can forget it."""
-        self._epoch = FIRST_EPOCH
+        self.epoch = FIRST_EPOCH
         self._remembered = {}

@@ -1,48 +1,93 @@
-"""What a handler may know: the request's own circumstances and the services of the node."""
+"""What a handler may know of a request: its header, its caller, and the services of the node."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from enum import Enum
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.api.services import Services
+from tidelog.model.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
-    from tidelog.net.connection import Connection
+    from tidelog.api.dispatcher import Dispatcher
 
-__all__ = ["RequestContext", "Services"]
+__all__ = ["Caller", "Origin", "PeerConnection", "RequestContext", "Services"]
+
+
+class Origin(Enum):
+    CLIENT = "client"
+    """A connection of the Kafka protocol. Other nodes have such connections too: their principal tells them apart."""
+    NODE = "node"
+    """Another node has sent the request on; the caller is the one that asked there."""
+    GATEWAY = "gateway"
+    """Another door, such as HTTP."""
+    OWN = "own"
+    """This process."""
+
+
+class PeerConnection(Protocol):
+    """What a handler may do to the connection that a request came by."""
+
+    client_software: tuple[str, str] | None
+    """Name and version the client gave in ApiVersions."""
+    on_lost: Callable[[], None] | None
+    """Called once when the connection is gone."""
+
+    def close(self, reason: str, detail: str = "") -> None: ...
+
+
+class Caller:
+    """Where requests come from: one for all requests of a connection."""
+
+    __slots__ = ("connection", "listener_name", "origin", "peer_host", "principal")
+
+    def __init__(
+        self,
+        origin: Origin,
+        peer_host: str,
+        listener_name: str,
+        principal: Principal = ANONYMOUS,
+        connection: PeerConnection | None = None,
+    ) -> None:
+        """`listener_name` is the listener whose addresses the caller is told."""
+        self.origin = origin
+        self.peer_host = peer_host
+        self.listener_name = listener_name
+        self.principal = principal
+        self.connection = connection
+        """None for requests that came by no connection of this node's."""
 
 
 class RequestContext:
-    """One request: its header and where it came from."""
+    """One request: its header and its caller."""
 
     __slots__ = (
         "api_key",
+        "caller",
         "client_id",
-        "connection",
-        "correlation_id",
-        "listener_name",
-        "peer_host",
+        "deadline_s",
+        "dispatcher",
         "services",
+        "started_s",
+        "throttle_ms",
         "version",
     )
 
     def __init__(
-        self,
-        services: Services,
-        api_key: int,
-        version: int,
-        correlation_id: int,
-        client_id: str | None,
-        peer_host: str,
-        listener_name: str,
-        connection: Connection | None,
+        self, dispatcher: Dispatcher, api_key: int, version: int, client_id: str | None, caller: Caller
     ) -> None:
-        self.services = services
+        self.dispatcher = dispatcher
+        """For a handler that puts another request to this node, in the same caller's name."""
+        self.services: Services = dispatcher.services
         self.api_key = api_key
         self.version = version
-        self.correlation_id = correlation_id
+        """Of the API: what its caller understands."""
         self.client_id = client_id
-        self.peer_host = peer_host
-        self.listener_name = listener_name
-        self.connection = connection
-        """None for a request that another node forwards, or this node puts to itself."""
+        self.caller = caller
+        self.started_s = perf_counter()
+        self.deadline_s: float | None = None
+        """When nobody waits for the answer any more, by the clock of the event loop. None: the caller did not say."""
+        self.throttle_ms = 0
+        """How long the caller is asked to pause. The door says so in the response."""

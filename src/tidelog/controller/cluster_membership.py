@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tidelog.controller.channel import ControllerChannel
@@ -12,7 +12,6 @@ from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.json_body import decode_body, encode_body
 from tidelog.protocol.private_apis import JOIN_API_KEY, STATISTICS_API_KEY
 from tidelog.raft.core.members import ANY_DIRECTORY, Member
-from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
@@ -39,17 +38,9 @@ class ClusterMembership:
         self._channel = channel
         self._note_address = note_address
         self._heard: dict[int, Body] = {}
-        self._tasks = BackgroundTasks()
         self._allotted = 0
         self._joining: dict[bytes, int] = {}
         """Ids of nodes that are joining now, by the id of their data directory."""
-
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs work whose answer is given later; cancelled when the node stops."""
-        self._tasks.start(work, "join of a node")
-
-    async def stop(self) -> None:
-        await self._tasks.close()
 
     def check_cluster_id(self, given: str | None) -> None:
         cluster_id = self._controller.image.cluster_id
@@ -76,7 +67,7 @@ class ClusterMembership:
         async def there(client: RpcClient, left_s: float) -> Body:
             return await _call_json(client, STATISTICS_API_KEY, body, left_s)
 
-        answered = await self._channel.reach(here, there, is_refused=lambda _: False, timeout_s=timeout_s)
+        answered = await self._channel.reach(here, there, timeout_s=timeout_s)
         self._heard = {int(other): told for other, told in answered.get("nodes", {}).items()}
 
     # -- joining -----------------------------------------------------------------------------------------------------
@@ -88,14 +79,12 @@ class ClusterMembership:
             return await self._take_in(body)
 
         async def there(client: RpcClient, left_s: float) -> Body:
-            return await _call_json(client, JOIN_API_KEY, body, left_s)
+            answered = await _call_json(client, JOIN_API_KEY, body, left_s)
+            if answered.get("code") == ErrorCode.NOT_CONTROLLER:
+                raise BrokerError(ErrorCode.NOT_CONTROLLER)
+            return answered
 
-        return await self._channel.reach(
-            here,
-            there,
-            is_refused=lambda answered: answered.get("code") == ErrorCode.NOT_CONTROLLER,
-            timeout_s=JOIN_SECONDS_MAX,
-        )
+        return await self._channel.reach(here, there, timeout_s=JOIN_SECONDS_MAX)
 
     async def _take_in(self, body: Body) -> Body:
         if not self._service.is_active:
@@ -199,7 +188,7 @@ async def ask_for_place(client: RpcClient, body: Body, timeout_s: float) -> Body
 
 
 async def _call_json(client: RpcClient, api_key: int, body: Body, timeout_s: float) -> Body:
-    [encoded] = encode_body(body)
+    encoded = encode_body(body)
     assert isinstance(encoded, bytes)
     frame, position = await client.call_encoded(api_key, 0, encoded, timeout_s=timeout_s)
     return decode_body(frame, position)

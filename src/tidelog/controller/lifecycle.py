@@ -10,11 +10,12 @@ from typing import Any
 
 from tidelog.controller.channel import CONTROL, HEARTBEAT, ControllerChannel
 from tidelog.controller.cluster_membership import ClusterMembership
-from tidelog.controller.core.brokers import OWN_FEATURES, Registration, can_be_spared
+from tidelog.controller.core.brokers import OWN_FEATURES, HeartbeatReply, Registration, can_be_spared
 from tidelog.controller.service import ControllerService
 from tidelog.metadata.image import Endpoint
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.client.errors import RpcError
+from tidelog.net.client.pipelined import RpcClient
 from tidelog.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tidelog.protocol.generated.broker_registration import (
     BrokerRegistrationRequest,
@@ -100,17 +101,14 @@ class BrokerLifecycle:
 
         Returns the broker epoch when this node's own metadata shows the registration.
         """
-        request = self._new_registration(endpoints, directory_id)
+        registration = self._new_registration(endpoints, directory_id)
         loop = asyncio.get_running_loop()
         patience_s = DUPLICATE_SESSIONS_MAX * self._config.broker_session_timeout_ms / 1000 + 2
         give_up_s = loop.time() + patience_s
         refused_with = ErrorCode.NONE
         while True:
             try:
-                response = await self._channel.call(
-                    request, BrokerRegistrationResponse, timeout_s=REGISTRATION_SECONDS_MAX
-                )
-                code = ErrorCode(response.error_code)
+                code, epoch = await self._ask_for_registration(registration)
             except BrokerError as error:
                 logger.info("waiting for a controller", reason=error.message)
                 refusal = await self._ask_members()
@@ -131,26 +129,42 @@ class BrokerLifecycle:
                 logger.info("registration is tried again until it is taken", reason=code.message)
             refused_with = code
             await asyncio.sleep(RETRY_SECONDS)
-        self._service.broker_epoch = response.broker_epoch
+        self._service.broker_epoch = epoch
         while not self._knows_own_registration():
             await asyncio.sleep(0.005)
-        return response.broker_epoch
+        return epoch
 
-    def _new_registration(self, endpoints: Sequence[Endpoint], directory_id: bytes) -> BrokerRegistrationRequest:
+    def _new_registration(self, endpoints: Sequence[Endpoint], directory_id: bytes) -> Registration:
         before = self._controller.newest_image.brokers.get(self._config.node_id)
-        return BrokerRegistrationRequest(
-            broker_id=self._config.node_id,
-            cluster_id=self._controller.newest_image.cluster_id,
+        return Registration(
+            node_id=self._config.node_id,
             incarnation_id=self._incarnation_id,
-            listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in endpoints],
-            features=[
-                Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, low, high in OWN_FEATURES
-            ],
+            endpoints=tuple(endpoints),
+            directories=(directory_id,),
+            cluster_id=self._controller.newest_image.cluster_id,
             rack=self._config.broker_rack,
-            log_dirs=[directory_id],
-            previous_broker_epoch=-1 if before is None else before.epoch,
+            features=OWN_FEATURES,
+            previous_epoch=-1 if before is None else before.epoch,
         )
+
+    async def _ask_for_registration(self, registration: Registration) -> tuple[ErrorCode, int]:
+        """The controller's error code and the broker epoch. BrokerError when no controller answers."""
+
+        async def here() -> tuple[ErrorCode, int]:
+            try:
+                return ErrorCode.NONE, await self._service.duties.register(registration, is_own=True)
+            except BrokerError as error:
+                if error.code is ErrorCode.NOT_CONTROLLER:
+                    raise
+                return error.code, -1
+
+        async def there(client: RpcClient, left_s: float) -> tuple[ErrorCode, int]:
+            response = await client.call(_encode(registration), BrokerRegistrationResponse, timeout_s=left_s)
+            if response.error_code == ErrorCode.NOT_CONTROLLER:
+                raise BrokerError(ErrorCode.NOT_CONTROLLER)
+            return ErrorCode(response.error_code), response.broker_epoch
+
+        return await self._channel.reach(here, there, timeout_s=REGISTRATION_SECONDS_MAX)
 
     def _knows_own_registration(self) -> bool:
         own = self._controller.newest_image.brokers.get(self._config.node_id)
@@ -228,25 +242,39 @@ class BrokerLifecycle:
             self._service.is_active and self._unfenced.is_set() and self._controller.image.is_live(self._config.node_id)
         )
 
-    async def _heartbeat(self, *, want_shut_down: bool, timeout_s: float) -> BrokerHeartbeatResponse | None:
-        request = BrokerHeartbeatRequest(
-            broker_id=self._config.node_id,
-            broker_epoch=self._service.broker_epoch,
-            current_metadata_offset=self._controller.newest_image.offset,
-            want_fence=not self._is_ready or self._gives_way,
-            want_shut_down=want_shut_down,
-        )
-        response = await self._channel.call(request, BrokerHeartbeatResponse, timeout_s=timeout_s, purpose=HEARTBEAT)
-        code = ErrorCode(response.error_code)
-        if code == ErrorCode.BROKER_ID_NOT_REGISTERED:
-            self._give_up(f"node {self._config.node_id} was removed from the cluster")
+    async def _heartbeat(self, *, want_shut_down: bool, timeout_s: float) -> HeartbeatReply | None:
+        node_id, epoch = self._config.node_id, self._service.broker_epoch
+        metadata_offset = self._controller.newest_image.offset
+        want_fence = not self._is_ready or self._gives_way
+
+        async def here() -> HeartbeatReply:
+            return await self._service.duties.heartbeat(
+                node_id, epoch, metadata_offset=metadata_offset, want_fence=want_fence, want_shut_down=want_shut_down
+            )
+
+        async def there(client: RpcClient, left_s: float) -> HeartbeatReply:
+            request = BrokerHeartbeatRequest(
+                broker_id=node_id,
+                broker_epoch=epoch,
+                current_metadata_offset=metadata_offset,
+                want_fence=want_fence,
+                want_shut_down=want_shut_down,
+            )
+            response = await client.call(request, BrokerHeartbeatResponse, timeout_s=left_s)
+            if response.error_code:
+                raise BrokerError(ErrorCode(response.error_code))
+            return HeartbeatReply(response.is_caught_up, response.is_fenced, response.should_shut_down)
+
+        try:
+            return await self._channel.reach(here, there, timeout_s=timeout_s, purpose=HEARTBEAT)
+        except BrokerError as error:
+            if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED:
+                self._give_up(f"node {node_id} was removed from the cluster")
+            elif error.code is ErrorCode.STALE_BROKER_EPOCH:
+                self._give_up(f"another node with id {node_id} has taken the place of this one")
+            else:
+                raise
             return None
-        if code == ErrorCode.STALE_BROKER_EPOCH:
-            self._give_up(f"another node with id {self._config.node_id} has taken the place of this one")
-            return None
-        if code != ErrorCode.NONE:
-            raise BrokerError(code)
-        return response
 
     async def _maybe_exchange_statistics(self, timeout_s: float) -> None:
         now_s = asyncio.get_running_loop().time()
@@ -273,3 +301,19 @@ class BrokerLifecycle:
 
     async def stop(self) -> None:
         await self._tasks.close()
+
+
+def _encode(registration: Registration) -> BrokerRegistrationRequest:
+    return BrokerRegistrationRequest(
+        broker_id=registration.node_id,
+        cluster_id=registration.cluster_id or "",
+        incarnation_id=registration.incarnation_id,
+        listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in registration.endpoints],
+        features=[
+            Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, low, high in registration.features
+        ],
+        rack=registration.rack,
+        log_dirs=list(registration.directories),
+        previous_broker_epoch=registration.previous_epoch,
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.config.broker import BrokerConfig
@@ -39,6 +40,7 @@ from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
+    from tidelog.net.client.pipelined import RpcClient
     from tidelog.raft.quorum import Quorum
 
 R = TypeVar("R")
@@ -161,10 +163,17 @@ class ControllerService:
         if self.is_active or self._channel is None:
             return await self.next_producer_ids(self._config.node_id, self.broker_epoch)
         request = AllocateProducerIdsRequest(broker_id=self._config.node_id, broker_epoch=self.broker_epoch)
-        response = await self._channel.call(request, AllocateProducerIdsResponse)
-        if response.error_code:
-            raise BrokerError(ErrorCode(response.error_code))
-        return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
+
+        async def here() -> ProducerIdBlock:
+            return await self.next_producer_ids(request.broker_id, request.broker_epoch)
+
+        async def there(client: RpcClient, left_s: float) -> ProducerIdBlock:
+            response = await client.call(request, AllocateProducerIdsResponse, timeout_s=left_s)
+            if response.error_code:
+                raise BrokerError(ErrorCode(response.error_code))
+            return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
+
+        return await self._channel.reach(here, there)
 
     async def ensure_topics(self, names: Sequence[str]) -> dict[str, BrokerError]:
         """Creates missing topics with the broker's defaults; returns the errors by name."""
@@ -172,27 +181,39 @@ class ControllerService:
         if not missing:
             return {}
         if self.is_active or self._channel is None:
-            outcomes = await self.create_topics([NewTopic(name) for name in missing])
-            errors = {o.name: o.error for o in outcomes if o.name is not None and o.error}
+            errors = await self._create_here(missing)
         else:
-            errors = await self._create_elsewhere(self._channel, missing)
+            errors = await self._channel.reach(
+                lambda: self._create_here(missing), partial(self._create_elsewhere, missing)
+            )
+            await self._appear([name for name in missing if name not in errors])
         return {name: error for name, error in errors.items() if name not in self.image.topics}
 
-    async def _create_elsewhere(self, channel: ControllerChannel, names: Sequence[str]) -> dict[str, BrokerError]:
+    async def _create_here(self, names: Sequence[str]) -> dict[str, BrokerError]:
+        outcomes = await self.create_topics([NewTopic(name) for name in names])
+        return {
+            outcome.name: outcome.error
+            for outcome in outcomes
+            if outcome.name is not None
+            and outcome.error is not None
+            and outcome.error.code is not ErrorCode.TOPIC_ALREADY_EXISTS
+        }
+
+    async def _create_elsewhere(self, names: Sequence[str], client: RpcClient, left_s: float) -> dict[str, BrokerError]:
         from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
         request = CreateTopicsRequest(
             topics=[CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names],
             timeout_ms=int(ANSWER_SECONDS_MAX * 1000),
         )
-        response = await channel.call(request, CreateTopicsResponse)
-        errors = {
+        response = await client.call(request, CreateTopicsResponse, timeout_s=left_s)
+        if any(topic.error_code == ErrorCode.NOT_CONTROLLER for topic in response.topics):
+            raise BrokerError(ErrorCode.NOT_CONTROLLER)
+        return {
             topic.name: BrokerError(ErrorCode(topic.error_code), topic.error_message or "")
             for topic in response.topics
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
         }
-        await self._appear([name for name in names if name not in errors])
-        return errors
 
     async def _appear(self, names: Sequence[str]) -> None:
         """Waits until topics that the controller created are in the image of this node."""

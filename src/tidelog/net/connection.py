@@ -66,6 +66,7 @@ class Connection:
         "_socket",
         "_transport",
         "_turn_bytes",
+        "caller",
         "client_software",
         "last_active_s",
         "listener_name",
@@ -123,6 +124,8 @@ class Connection:
         self.listener_name = settings.name
         self.peer_host = ""
         self.peer_port = 0
+        self.caller: object | None = None
+        """What the dispatcher keeps about the peer."""
         self.client_software: tuple[str, str] | None = None
         """Name and version the client gave in ApiVersions."""
         self.last_active_s = shared.monotonic_s()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tidelog.net.reply import Buffers
 from tidelog.protocol.errors import MalformedMessage
 
 BODY_BYTES_MAX = 1024 * 1024
@@ -25,5 +24,5 @@ def decode_body(frame: bytes | bytearray | memoryview, position: int) -> dict[st
     return body
 
 
-def encode_body(body: dict[str, Any]) -> Buffers:
-    return [json.dumps(body, separators=(",", ":")).encode()]
+def encode_body(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()

@@ -42,7 +42,7 @@ class PendingReply:
     long-polling consumer's latency is made of.
     """
 
-    __slots__ = ("_callback", "_prepare", "buffers", "is_done", "on_abandoned", "overlaps")
+    __slots__ = ("_callback", "buffers", "is_done", "on_abandoned", "overlaps")
 
     def __init__(self, *, overlaps: bool = False) -> None:
         self.buffers: Buffers | None = None
@@ -54,11 +54,6 @@ class PendingReply:
         self.on_abandoned: Callable[[], None] | None = None
         """Called when the connection goes away first, so that nothing goes on waiting for nobody."""
         self._callback: Callable[[PendingReply], None] | None = None
-        self._prepare: Callable[[Buffers | None], Buffers | None] | None = None
-
-    def prepare_with(self, prepare: Callable[[Buffers | None], Buffers | None]) -> None:
-        """`prepare` sees the parts before they are sent: the dispatcher puts the response header in front."""
-        self._prepare = prepare
 
     def on_done(self, callback: Callable[[PendingReply], None]) -> None:
         self._callback = callback
@@ -67,7 +62,7 @@ class PendingReply:
 
     def complete(self, buffers: Buffers | None) -> None:
         assert not self.is_done, "a reply is completed once"
-        self.buffers = buffers if self._prepare is None else self._prepare(buffers)
+        self.buffers = buffers
         self.is_done = True
         if self._callback is not None:
             self._callback(self)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from tidelog.controller.channel import CONTROL, AnswerHere, ControllerChannel
+from tidelog.controller.channel import CONTROL, ControllerChannel
 from tidelog.controller.cluster_membership import ClusterMembership, ask_for_place
 from tidelog.controller.core.brokers import decide_new_leader_epochs
 from tidelog.controller.core.decision import Decision
@@ -103,9 +103,8 @@ class Cluster:
         self._lifecycle: BrokerLifecycle | None = None
         self._is_started = False
 
-    def connect(self, answer_here: AnswerHere) -> None:
-        """`answer_here` puts a request to this node's own handlers."""
-        self.channel = ControllerChannel(self.runner, self.peers.pool, answer_here)
+    def connect(self) -> None:
+        self.channel = ControllerChannel(self.runner, self.peers.pool)
         self.membership = ClusterMembership(self.service, self.channel, note_address=self.peers.note_address)
         self.service.reach_others_by(self.channel)
 
@@ -215,6 +214,5 @@ class Cluster:
             await self._lifecycle.stop()
         self.duties.stop()
         if self._is_started:
-            await self.membership.stop()
             await self.runner.stop()
         self.peers.pool.close()

@@ -168,7 +168,7 @@ async def _ask_in_turn(
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + patience_s
-    [encoded] = encode_body(body)
+    encoded = encode_body(body)
     assert isinstance(encoded, bytes)
     failure = told = ""
     while loop.time() < deadline_s:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.api.context import Services
 from tidelog.api.dispatcher import Dispatcher
-from tidelog.api.forwarding import answer_here
+from tidelog.api.kafka_door import KafkaDoor
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.listener import parse_address
 from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
@@ -37,8 +37,9 @@ from tidelog.node.errors import NodeStartError
 from tidelog.node.local_layout import find_own_directory
 from tidelog.node.samples import sample_lag, sample_node
 from tidelog.node.statistics import NodeStatistics
-from tidelog.partitions.fetch_session import FetchSessionCache
+from tidelog.partitions.fetching import Fetching
 from tidelog.partitions.maintenance import Maintenance
+from tidelog.partitions.producing import Producing
 from tidelog.partitions.replication.controller_call import alter_partitions
 from tidelog.partitions.replication.fetcher import FetcherIdentity
 from tidelog.partitions.replication.replication import Replication
@@ -46,6 +47,7 @@ from tidelog.partitions.table import PartitionTable
 from tidelog.raft.core.members import NO_MEMBERS
 from tidelog.runtime.clock import monotonic_s, wall_clock_ms
 from tidelog.runtime.loop_delay import LoopDelay
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.storage.directory_identity import DirectoryRefused, read_identity
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.log_directory import LogDirectory
@@ -54,12 +56,13 @@ from tidelog.telemetry.metrics import NodeMetrics
 from tidelog.transactions.cluster_markers import ClusterMarkers
 from tidelog.transactions.coordinator import TransactionCoordinator
 from tidelog.transactions.markers import LocalMarkers
+from tidelog.transactions.remote_coordinator import RemoteCoordinator
+from tidelog.transactions.writes import TransactionalWrites
 
 if TYPE_CHECKING:
     from tidelog.gateways.http.admin import AdminServer
     from tidelog.metadata.image import MetadataImage
     from tidelog.node.joining import Joined
-    from tidelog.protocol.message import Message
     from tidelog.raft.core.members import MemberSet
 
 logger = get_logger("tidelog.node")
@@ -237,29 +240,31 @@ class Node:
         markers = LocalMarkers(table, groups.end_transaction)
         everywhere = ClusterMarkers(markers, config.node_id, lambda: service.image, cluster.peers.pool)
         self._transactions = transactions = self._new_transaction_coordinator(service, table, producer_ids, everywhere)
-
-        async def answer_own(request: Message, version: int) -> Message:
-            return await answer_here(services, request, version)
-
-        cluster.connect(answer_own)
+        metadata, node_id = cluster.runner.metadata, config.node_id
+        cluster.connect()
         services = Services(
             node_id=config.node_id,
             cluster_id=cluster.runner.image.cluster_id,
             config=config,
-            metadata=cluster.runner.metadata,
+            metadata=metadata,
             controller=service,
             channel=cluster.channel,
             cluster=cluster.membership,
             partitions=table,
-            fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots),
+            producing=Producing(table, metadata, self.metrics, wall_clock_ms),
+            fetching=Fetching(table, config, metadata, self.metrics, wall_clock_ms),
             producer_ids=producer_ids,
             groups=groups,
             transactions=transactions,
+            transactional_writes=TransactionalWrites(
+                transactions, table, RemoteCoordinator(transactions, metadata, node_id, cluster.peers.pool)
+            ),
             markers=markers,
             metrics=self.metrics,
+            tasks=BackgroundTasks(),
             now_ms=wall_clock_ms,
         )
-        self._dispatcher = Dispatcher(services, self.metrics)
+        self._dispatcher = Dispatcher(services)
         return services
 
     def _follow_metadata(self, cluster: Cluster, table: PartitionTable, services: Services) -> None:
@@ -276,7 +281,7 @@ class Node:
     async def _serve(self, services: Services) -> None:
         assert self._dispatcher is not None, "services were built"
         for listener in self._listeners:
-            await listener.serve(self._dispatcher.dispatch)
+            await listener.serve(KafkaDoor(self._dispatcher).dispatch)
 
     def _give_up(self, reason: str) -> None:
         """The cluster goes on without this node."""
@@ -454,7 +459,7 @@ def _new_replication(config: BrokerConfig, cluster: Cluster, cluster_id: str) ->
         return cluster.service.broker_epoch
 
     def alter(changes: Sequence[IsrChange]) -> Awaitable[list[IsrOutcome]]:
-        return alter_partitions(cluster.channel, config.node_id, broker_epoch(), changes)
+        return alter_partitions(cluster.service, cluster.channel, config.node_id, broker_epoch(), changes)
 
     return Replication(config, cluster.peers.pool, FetcherIdentity(config.node_id, broker_epoch, cluster_id), alter)
 

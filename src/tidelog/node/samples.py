@@ -26,7 +26,7 @@ def sample_node(
     free_bytes, size_bytes = _disk_bytes(services.config.data_directory)
     return NodeSample(
         in_flight_bytes=budget.used_bytes,
-        fetch_sessions=len(services.fetch_sessions),
+        fetch_sessions=len(services.fetching.sessions),
         offline_partitions=table.offline_count,
         is_controller=controller.is_active,
         has_controller=controller.leader_id >= 0,

@@ -70,6 +70,7 @@ _QUIET: Final = (b"\0\0\xff\xff\xff\xff\0\0\0\0", b"\0\0\xff\xff\xff\xff\0\0\0\0
 
 _NO_ERROR: Final = b"\0\0\0\0\0\0\0"
 """No throttling, no error, no tags: nearly every answer to a Heartbeat."""
+_NO_ERROR_BEHIND_THROTTLE: Final = b"\0\0\0"
 
 
 def decode_heartbeat(frame: Buffer, pos: int, version: int) -> HeartbeatFields:
@@ -98,18 +99,18 @@ def _read_member(data: bytes, pos: i64) -> tuple[str, int, str, str | None, i64]
     return group_id, generation, member_id, instance_id, at
 
 
-def encode_heartbeat_response(version: int, error_code: int) -> bytes:
+def encode_heartbeat_response(version: int, error_code: int, throttle_ms: int = 0) -> bytes:
     if version >= HEARTBEAT_FLEXIBLE_FROM:
-        if error_code == 0:
+        if error_code == 0 and throttle_ms == 0:
             return _NO_ERROR
         out = BytesWriter()
-        write_i32_be(out, 0)
+        write_i32_be(out, throttle_ms)
         write_i16_be(out, error_code)
         out.append(0)
         return out.getvalue()
     from tidelog.protocol.generated.heartbeat import HeartbeatResponse
 
-    return HeartbeatResponse(error_code=error_code).encode(version)
+    return HeartbeatResponse(error_code=error_code, throttle_time_ms=throttle_ms).encode(version)
 
 
 def decode_consumer_heartbeat(frame: Buffer, pos: int, version: int) -> ConsumerFields:
@@ -174,11 +175,16 @@ def _read_topic_partitions(data: bytes, pos: i64) -> tuple[dict[bytes, tuple[int
 
 
 def encode_consumer_heartbeat_response(
-    member_id: str, member_epoch: int, heartbeat_interval_ms: int, assignment: Mapping[bytes, Sequence[int]] | None
+    member_id: str,
+    member_epoch: int,
+    heartbeat_interval_ms: int,
+    assignment: Mapping[bytes, Sequence[int]] | None,
+    throttle_ms: int = 0,
 ) -> bytes:
     """Without an error; the format is the same in all versions."""
     out = BytesWriter()
-    out.write(_NO_ERROR)
+    write_i32_be(out, throttle_ms)
+    out.write(_NO_ERROR_BEHIND_THROTTLE)
     write_string(out, member_id)
     write_i32_be(out, member_epoch)
     write_i32_be(out, heartbeat_interval_ms)
@@ -234,10 +240,11 @@ def encode_join_response(
     member_id: str,
     skip_assignment: bool,
     members: Sequence[tuple[str, str | None, bytes]],
+    throttle_ms: int = 0,
 ) -> bytes:
     """In flexible versions; those before 7 have no null for the protocol. Members are (id, instance, metadata)."""
     out = BytesWriter()
-    write_i32_be(out, 0)
+    write_i32_be(out, throttle_ms)
     write_i16_be(out, error_code)
     write_i32_be(out, generation)
     if version >= JOIN_TYPE_FROM:
@@ -283,11 +290,16 @@ def decode_sync(frame: Buffer, pos: int, version: int) -> SyncFields:
 
 
 def encode_sync_response(
-    version: int, error_code: int, protocol_type: str | None, protocol: str | None, assignment: bytes
+    version: int,
+    error_code: int,
+    protocol_type: str | None,
+    protocol: str | None,
+    assignment: bytes,
+    throttle_ms: int = 0,
 ) -> bytes:
     """In flexible versions."""
     out = BytesWriter()
-    write_i32_be(out, 0)
+    write_i32_be(out, throttle_ms)
     write_i16_be(out, error_code)
     if version >= SYNC_PROTOCOL_FROM:
         write_nullable_string(out, protocol_type)

@@ -130,16 +130,18 @@ def _decode_generally(frame: Buffer, pos: int, version: int) -> OffsetCommit:
     )
 
 
-def encode_offset_commit_response(version: int, topics: Sequence[TopicAnswer]) -> bytes:
+def encode_offset_commit_response(version: int, topics: Sequence[TopicAnswer], throttle_ms: int = 0) -> bytes:
     try:
-        return _encode_flexible(version, topics) if version >= FLEXIBLE_FROM else _encode_classic(version, topics)
+        if version >= FLEXIBLE_FROM:
+            return _encode_flexible(version, topics, throttle_ms)
+        return _encode_classic(version, topics, throttle_ms)
     except (struct_error, ValueError, OverflowError) as error:
         raise UnencodableValue(f"OffsetCommitResponse version {version}: {error}") from error
 
 
-def _encode_flexible(version: int, topics: Sequence[TopicAnswer]) -> bytes:
+def _encode_flexible(version: int, topics: Sequence[TopicAnswer], throttle_ms: int) -> bytes:
     out = BytesWriter()
-    write_i32_be(out, 0)
+    write_i32_be(out, throttle_ms)
     write_count(out, len(topics))
     for name, topic_id, partitions in topics:
         if version >= TOPIC_IDS_FROM:
@@ -156,10 +158,10 @@ def _encode_flexible(version: int, topics: Sequence[TopicAnswer]) -> bytes:
     return out.getvalue()
 
 
-def _encode_classic(version: int, topics: Sequence[TopicAnswer]) -> bytes:
+def _encode_classic(version: int, topics: Sequence[TopicAnswer], throttle_ms: int) -> bytes:
     out = bytearray()
     if version >= THROTTLE_FROM:
-        out += b"\0\0\0\0"
+        out += _pack_i(throttle_ms)
     out += _pack_i(len(topics))
     for name, _, partitions in topics:
         append_string(out, name)

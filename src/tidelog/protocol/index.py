@@ -7,7 +7,7 @@ Classes are imported on first use: a node should not pay at start for APIs nobod
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.api_keys import METADATA_RECORDS, SCHEMAS, ApiKey
@@ -16,6 +16,7 @@ from tidelog.protocol.message import Message
 __all__ = [
     "ApiKey",
     "api_name",
+    "field_names",
     "is_flexible",
     "is_response_header_flexible",
     "metadata_record_class",
@@ -53,6 +54,12 @@ def request_class(api_key: int) -> type[Message]:
 def response_class(api_key: int) -> type[Message]:
     schema = _schema(api_key)
     return _load(schema[0], f"{schema[1]}Response")
+
+
+def field_names(message: Any) -> tuple[str, ...]:
+    """Of a message class."""
+    names: tuple[str, ...] = message.__slots__
+    return names
 
 
 def metadata_record_class(record_type: int) -> type[Message]:

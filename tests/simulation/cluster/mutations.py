@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from tidelog.api.handlers import produce
-from tidelog.api.handlers.produce import encode_produce_response
 from tidelog.controller.core import alter_partition
 from tidelog.controller.core.decision import Decision
 from tidelog.controller.core.partition_change import PartitionChange
@@ -25,11 +23,11 @@ from tidelog.groups.core.consumer import heartbeats
 from tidelog.groups.core.consumer.groups import ConsumerGroups
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.net.reply import Buffers
 from tidelog.node.disk_room import DiskRoom
 from tidelog.partitions import reading
 from tidelog.partitions.core.leader import LeaderState
 from tidelog.partitions.partition import Partition
+from tidelog.partitions.producing import ProduceResponse, Producing
 from tidelog.partitions.table import PartitionTable
 from tidelog.raft import store
 from tidelog.raft.core.effects import HardState
@@ -140,10 +138,12 @@ def skips_syncs_of_votes() -> Any:
 def acknowledges_early() -> Any:
     """acks=all is answered after the append."""
 
-    def reply_at_once(context: Any, answer: Any, uncommitted: Any, timeout_ms: int) -> Buffers:
-        return [encode_produce_response(context.version, answer)]
+    def answer_at_once(
+        self: Producing, producer: Any, answer: Any, uncommitted: Any, timeout_ms: int
+    ) -> ProduceResponse:
+        return ProduceResponse(answer, False)
 
-    return patch.object(produce, "_reply_when_committed", reply_at_once)
+    return patch.object(Producing, "_answer_when_committed", answer_at_once)
 
 
 def shrinks_alone() -> Any:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.unit.api.answering import ask, services_of
 from tests.unit.partitions.small_cluster import SmallCluster
 from tests.waiting import eventually
 
-from tidelog.api.context import RequestContext
 from tidelog.api.handlers import write_txn_markers
 from tidelog.coordination.log import Marker
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -64,9 +63,7 @@ def request_for(*indexes: int) -> WriteTxnMarkersRequest:
 async def test_each_partition_has_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_txn_markers, "COMMIT_SECONDS_MAX", 0.02)
     markers = Markers()
-    services = cast(Any, SimpleNamespace(markers=markers))
-    context = RequestContext(services, 27, 1, 1, "node", "10.0.0.1", "PLAINTEXT", None)
-    response = await write_txn_markers.handle(context, request_for(STUCK, LATE, LOST, AT_ONCE, REFUSED))
+    response = await ask(services_of(markers=markers), request_for(STUCK, LATE, LOST, AT_ONCE, REFUSED), 1)
     assert markers.written == [STUCK, LATE, LOST, AT_ONCE]
     answers = {result.partition_index: result.error_code for result in response.markers[0].topics[0].partitions}
     assert answers == {
@@ -83,7 +80,7 @@ async def test_a_request_that_waits_holds_up_no_other_of_its_connection(tmp_path
         await cluster.start(1)
         broker = cluster.brokers[1]
         markers = Markers()
-        broker.dispatcher._services.markers = cast(Any, markers)
+        cast(Any, broker.dispatcher.services).markers = markers
         waiting = asyncio.ensure_future(broker.client.call(request_for(STUCK), WriteTxnMarkersResponse))
         await eventually(lambda: markers.written == [STUCK], "the first is under way")
         other = asyncio.ensure_future(broker.client.call(request_for(AT_ONCE), WriteTxnMarkersResponse))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import cast
 
 import pytest
 from tests.unit.controller.quorums import Clock, MemoryCluster, memory_node, registration, stop
@@ -301,11 +300,7 @@ def join_request(**given: object) -> dict[str, object]:
 
 def membership(service: ControllerService) -> ClusterMembership:
     pool = RpcPool(lambda _: None, client_id="test")
-
-    async def nothing(request: object, version: int) -> None:
-        raise AssertionError("not asked")
-
-    return ClusterMembership(service, ControllerChannel(service.quorum_controller, pool, cast("object", nothing)))  # type: ignore[arg-type]
+    return ClusterMembership(service, ControllerChannel(service.quorum_controller, pool))
 
 
 def test_a_node_that_joins_gets_a_number_of_its_own() -> None:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from importlib import import_module
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from tests.unit.api.answering import ask, services_of
 from tests.unit.coordination.memory_log import MemoryLog
 
-from tidelog.api.context import RequestContext
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.groups.coordinator import GroupCoordinator
@@ -24,7 +22,6 @@ from tidelog.metadata.image import BrokerImage, Endpoint, MetadataImage, Partiti
 from tidelog.metadata.publisher import MetadataPublisher
 from tidelog.metadata.topics import TopicsImage
 from tidelog.model.errors import ErrorCode
-from tidelog.net.reply import PendingReply
 from tidelog.protocol.generated.delete_groups import DeleteGroupsRequest
 from tidelog.protocol.generated.describe_groups import DescribeGroupsRequest
 from tidelog.protocol.generated.find_coordinator import FindCoordinatorRequest
@@ -49,25 +46,11 @@ from tidelog.protocol.generated.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from tidelog.protocol.generated.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tidelog.protocol.index import request_class, response_class
 from tidelog.protocol.message import Message
 
 pytestmark = pytest.mark.anyio
 
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
-HANDLERS = {
-    8: "offset_commit",
-    9: "offset_fetch",
-    10: "find_coordinator",
-    11: "join_group",
-    12: "heartbeat",
-    13: "leave_group",
-    14: "sync_group",
-    15: "describe_groups",
-    16: "list_groups",
-    42: "delete_groups",
-    47: "offset_delete",
-}
 
 
 @pytest.fixture
@@ -98,40 +81,11 @@ class Caller:
             open_log=lambda partition: self.logs[partition],
             create_topic=create,
         )
-        self.services = SimpleNamespace(groups=self.groups, metadata=metadata)
+        self.services = services_of(groups=self.groups, metadata=metadata)
 
     async def call(self, request: Message, version: int) -> Any:
-        api_key = request.API_KEY
-        assert api_key is not None
-        handler = import_module(f"tidelog.api.handlers.{HANDLERS[api_key]}")
-        context = RequestContext(
-            cast(Any, self.services), api_key, version, 1, "client", "10.0.0.1", "PLAINTEXT", cast(Any, None)
-        )
-        response = self._handle(handler, context, request.encode(version))
-        if isinstance(response, PendingReply):
-            response = parts_of(response)
-        if asyncio.iscoroutine(response):
-            async with asyncio.timeout(30):
-                response = await response
-        encoded = response if isinstance(response, bytes) else response.encode(version)
-        answer, end = response_class(api_key).decode(encoded, 0, version)
-        assert end == len(encoded)
-        return answer
-
-    @staticmethod
-    def _handle(handler: Any, context: RequestContext, frame: bytes) -> Any:
-        if hasattr(handler, "handle_frame"):
-            return handler.handle_frame(context, frame, 0)
-        if hasattr(handler, "decode_request"):
-            return handler.handle(context, handler.decode_request(frame, 0, context.version))
-        return handler.handle(context, request_class(context.api_key).decode(frame, 0, context.version)[0])
-
-
-async def parts_of(pending: PendingReply) -> bytes:
-    done = asyncio.Event()
-    pending.on_done(lambda _: done.set())
-    await done.wait()
-    return b"".join(cast("list[bytes]", pending.buffers))
+        async with asyncio.timeout(30):
+            return await ask(self.services, request, version)
 
 
 def topic(name: str, topic_id: bytes, partitions: int) -> TopicImage:

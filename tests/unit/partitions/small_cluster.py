@@ -9,12 +9,13 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
+from tests.unit.api.answering import services_of
 from tests.waiting import eventually
 
-from tidelog.api.context import Services
 from tidelog.api.dispatcher import Dispatcher
+from tidelog.api.kafka_door import KafkaDoor
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome, decide_alter_partitions
 from tidelog.controller.core.brokers import Registration, decide_fence_broker, decide_heartbeat, decide_register_broker
@@ -28,8 +29,9 @@ from tidelog.net.client.pipelined import RpcClient
 from tidelog.net.client.pool import RpcPool
 from tidelog.net.listener import Listener, ListenerSettings
 from tidelog.net.shared import SharedByListeners
-from tidelog.partitions.fetch_session import FetchSessionCache
+from tidelog.partitions.fetching import Fetching
 from tidelog.partitions.partition import Partition
+from tidelog.partitions.producing import Producing
 from tidelog.partitions.replication.fetcher import FetcherIdentity
 from tidelog.partitions.replication.replication import Replication
 from tidelog.partitions.table import PartitionTable
@@ -86,27 +88,19 @@ class SmallBroker:
         )
         await self.table.load(self.cluster.image)
         self.metadata.subscribe(self.table.apply)
-        nobody = cast("Any", None)
-        services = Services(
+        services = services_of(
             node_id=self.node_id,
-            cluster_id="",
             config=self.config,
             metadata=self.metadata,
-            controller=nobody,
-            channel=nobody,
-            cluster=nobody,
             partitions=self.table,
-            fetch_sessions=FetchSessionCache(100),
-            producer_ids=nobody,
-            groups=nobody,
-            transactions=nobody,
-            markers=nobody,
+            producing=Producing(self.table, self.metadata, metrics, wall_clock_ms),
+            fetching=Fetching(self.table, self.config, self.metadata, metrics, wall_clock_ms),
             metrics=metrics,
             now_ms=wall_clock_ms,
         )
-        self.dispatcher = Dispatcher(services, metrics)
+        self.dispatcher = Dispatcher(services)
         self.dispatcher.open()
-        await self.listener.serve(self.dispatcher.dispatch)
+        await self.listener.serve(KafkaDoor(self.dispatcher).dispatch)
         self.is_listening = True
         self.epoch = self.cluster.register(self)
         self.replication.start()

@@ -5,9 +5,11 @@ Up to version 3 producers ask; later versions are for nodes among themselves, wh
 
 from __future__ import annotations
 
+from tidelog.api.authorization import authorize
 from tidelog.api.context import RequestContext
 from tidelog.api.fencing import fenced_code
 from tidelog.metadata.image import INTERNAL_TOPICS
+from tidelog.model.access import CLUSTER, Operation
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.add_partitions_to_txn import (
@@ -37,6 +39,8 @@ async def handle(context: RequestContext, request: AddPartitionsToTxnRequest) ->
         )
         codes = await _add(context, asked, verify_only=False)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, codes))
+    if not authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+        raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results = []
     for transaction in request.transactions:
         asked = AddPartitions(

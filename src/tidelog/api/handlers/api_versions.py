@@ -20,22 +20,23 @@ from tidelog.protocol.private_apis import NODE_SOFTWARE_NAME
 CLIENT_SOFTWARE_LENGTH_MAX = 255
 
 
-def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse | bytes:
+def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     if context.version >= 3:
         if not _is_software_name(request.client_software_name) or not _is_software_name(
             request.client_software_version
         ):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=_api_keys())
-        if context.connection is not None:
-            context.connection.client_software = (request.client_software_name, request.client_software_version)
+        connection = context.caller.connection
+        if connection is not None:
+            connection.client_software = (request.client_software_name, request.client_software_version)
     image = context.services.metadata.image
     is_node = request.client_software_name == NODE_SOFTWARE_NAME
-    return _encoded(context.version, is_node, image.offset, tuple(image.features.items()))
+    return _response(is_node, image.offset, tuple(image.features.items()))
 
 
 @lru_cache(maxsize=16)
-def _encoded(version: int, is_node: bool, metadata_offset: int, features: tuple[tuple[str, int], ...]) -> bytes:
-    """Every connection begins with this question, and the answer is long: it is kept until the metadata changes."""
+def _response(is_node: bool, metadata_offset: int, features: tuple[tuple[str, int], ...]) -> ApiVersionsResponse:
+    """Every connection begins with this request, and the response is long: it is kept until the metadata changes."""
     return ApiVersionsResponse(
         api_keys=_api_keys(is_node),
         supported_features=[
@@ -45,7 +46,7 @@ def _encoded(version: int, is_node: bool, metadata_offset: int, features: tuple[
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level) for name, level in features
         ],
-    ).encode(version)
+    )
 
 
 def unsupported_version_response() -> ApiVersionsResponse:

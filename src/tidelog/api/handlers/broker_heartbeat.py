@@ -11,9 +11,10 @@ from tidelog.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest, 
 
 async def handle(context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     duties = context.services.controller.duties
-    if context.connection is not None and context.connection.on_lost is None:
+    connection = context.caller.connection
+    if connection is not None and connection.on_lost is None:
         # A process that dies closes its connections: the controller need not wait for the session to end.
-        context.connection.on_lost = partial(duties.connection_lost, request.broker_id)
+        connection.on_lost = partial(duties.connection_lost, request.broker_id)
     try:
         reply = await duties.heartbeat(
             request.broker_id,

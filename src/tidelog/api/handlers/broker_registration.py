@@ -22,10 +22,8 @@ async def handle(context: RequestContext, request: BrokerRegistrationRequest) ->
         ),
         previous_epoch=request.previous_broker_epoch,
     )
-    # Without a connection the request is this node's own.
-    is_own = context.connection is None and request.broker_id == context.services.node_id
     try:
-        epoch = await context.services.controller.duties.register(registration, is_own=is_own)
+        epoch = await context.services.controller.duties.register(registration)
     except BrokerError as error:
         return BrokerRegistrationResponse(error_code=error.code)
     return BrokerRegistrationResponse(broker_epoch=epoch)

@@ -30,7 +30,7 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
     image = context.services.metadata.image
     brokers = []
     for broker in image.brokers.values():
-        endpoint = broker.endpoint(context.listener_name)
+        endpoint = broker.endpoint(context.caller.listener_name)
         if endpoint is not None and (request.include_fenced_brokers or not broker.fenced):
             brokers.append(
                 DescribeClusterBroker(

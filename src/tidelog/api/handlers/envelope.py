@@ -1,4 +1,4 @@
-"""Envelope: a request of a client that another node sends on to the active controller."""
+"""Envelope: a request that another node sends on, in the name of the caller that asked there."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from tidelog.protocol.generated.envelope import EnvelopeRequest, EnvelopeRespons
 
 
 async def handle(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
-    return await answer_envelope(context.services, request)
+    return await answer_envelope(context, request)

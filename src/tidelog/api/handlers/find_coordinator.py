@@ -59,7 +59,7 @@ async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
     topic = image.topics.get(name)
     partition = None if topic is None else topic.partitions.get(index)
     broker = None if partition is None or not image.is_live(partition.leader) else image.brokers[partition.leader]
-    endpoint = None if broker is None else broker.endpoint(context.listener_name)
+    endpoint = None if broker is None else broker.endpoint(context.caller.listener_name)
     if broker is None or endpoint is None:
         raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _Found(broker.node_id, endpoint.host, endpoint.port)

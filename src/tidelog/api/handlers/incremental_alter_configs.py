@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidelog.api.broker_loggers import alter_loggers, check_logger_resource
 from tidelog.api.config_resources import ResourceType
 from tidelog.api.context import RequestContext
+from tidelog.api.forwarding import forward_to_controller
 from tidelog.controller.core.configs import ConfigChange, ResourceChange, ResourceOutcome
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.incremental_alter_configs import (
@@ -14,12 +15,15 @@ from tidelog.protocol.generated.incremental_alter_configs import (
 )
 
 
-def is_local(request: IncrementalAlterConfigsRequest) -> bool:
-    """Loggers belong to the node that is asked."""
-    return all(resource.resource_type == ResourceType.BROKER_LOGGER for resource in request.resources)
-
-
 async def handle(context: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    is_local = all(resource.resource_type == ResourceType.BROKER_LOGGER for resource in request.resources)
+    if is_local or context.services.controller.is_active:
+        return await _alter(context, request)
+    response: IncrementalAlterConfigsResponse = await forward_to_controller(context, request, _alter)
+    return response
+
+
+async def _alter(context: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     resources = [
         ResourceChange(
             resource.resource_type,
@@ -35,6 +39,7 @@ async def handle(context: RequestContext, request: IncrementalAlterConfigsReques
             outcomes = await context.services.controller.alter_configs(kept, validate_only=request.validate_only)
         except BrokerError as error:
             outcomes = [ResourceOutcome(r.resource_type, r.resource_name, error) for r in kept]
+    # Loggers belong to the node that is asked.
     outcomes += (
         _alter_loggers(context, resource, request.validate_only)
         for resource in resources

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from tidelog.api.context import RequestContext
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.limits import KEYS_BETWEEN_PAUSES
+from tidelog.net.later import Later, answer_from
 from tidelog.partitions.partition import Partition
 from tidelog.protocol.generated.list_offsets import (
     ListOffsetsPartition,
@@ -32,13 +30,11 @@ OFFSET_NOT_AVAILABLE_FROM_VERSION = 5
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
-def handle(
-    context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
+def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse | Later[ListOffsetsResponse]:
     question = _Question(context, request)
     if len(question.asked) > KEYS_BETWEEN_PAUSES:
         # A time is looked up in files: many of them are not to keep others waiting.
-        return _answer_in_portions(question)
+        return answer_from(_answer_in_portions(question), context.services.tasks)
     return question.respond([question.answer(topic, asked) for topic, asked in question.asked])
 
 

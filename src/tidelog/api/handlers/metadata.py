@@ -6,8 +6,7 @@ answer waits until the topic is there. Without a creation there is nothing to wa
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from tidelog.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from tidelog.api.context import RequestContext
@@ -15,6 +14,7 @@ from tidelog.controller.core.names import check_topic_name
 from tidelog.metadata.image import NO_LEADER, MetadataImage, TopicImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
+from tidelog.net.later import Later, answer_from
 from tidelog.protocol.generated.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -27,9 +27,7 @@ from tidelog.protocol.generated.metadata import (
 FIRST_VERSION_BY_ID = 12
 
 
-def handle(
-    context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse | Later[MetadataResponse]:
     topics = request.topics
     if topics is None or (context.version == 0 and not topics):
         return _respond(context, request, None, {})
@@ -42,7 +40,7 @@ def handle(
         )
     missing = _names_to_create(context, request, topics)
     if missing:
-        return _create_and_respond(context, request, topics, missing)
+        return answer_from(_create_and_respond(context, request, topics, missing), context.services.tasks)
     return _respond(context, request, topics, {})
 
 
@@ -92,7 +90,7 @@ def _respond(
                 described.append(_find(image, asked, operations, errors))
     brokers = []
     for broker in image.live_brokers():
-        endpoint = broker.endpoint(context.listener_name)
+        endpoint = broker.endpoint(context.caller.listener_name)
         if endpoint is not None:
             brokers.append(
                 MetadataResponseBroker(node_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)

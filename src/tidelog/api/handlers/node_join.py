@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.api.context import RequestContext
-from tidelog.codec.buffers import Buffer
-from tidelog.model.errors import BrokerError
-from tidelog.net.json_body import decode_body, encode_body
-from tidelog.net.reply import PendingReply
 
 
-def handle_frame(context: RequestContext, frame: Buffer, position: int) -> PendingReply:
-    body = decode_body(frame, position)
-    reply = PendingReply()
-
-    async def answer() -> None:
-        try:
-            answered = await context.services.cluster.take_in(body)
-        except BrokerError as error:
-            answered = {"error": error.message, "code": int(error.code)}
-        reply.complete(encode_body(answered))
-
-    context.services.cluster.run(answer())
-    return reply
+async def handle(context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
+    return await context.services.cluster.take_in(request)

@@ -5,32 +5,34 @@ JSON in both directions. A request of {} asks without telling anything, on any n
 
 from __future__ import annotations
 
+from typing import Any
+
+from tidelog.api.authorization import authorize
 from tidelog.api.context import RequestContext
-from tidelog.codec.buffers import Buffer
 from tidelog.controller.core.lowered import lowered_topics
-from tidelog.model.errors import BrokerError
-from tidelog.net.json_body import decode_body, encode_body
-from tidelog.net.reply import Buffers
+from tidelog.model.access import CLUSTER, Operation
+from tidelog.model.errors import BrokerError, ErrorCode
 
 
-def handle_frame(context: RequestContext, frame: Buffer, position: int) -> Buffers:
-    body = decode_body(frame, position)
+def handle(context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
     cluster = context.services.cluster
     try:
-        if "node_id" in body:
+        if "node_id" in request:
+            if not authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+                raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             told = context.services.controller.duties.report(
-                int(body["node_id"]), int(body["epoch"]), dict(body["statistics"])
+                int(request["node_id"]), int(request["epoch"]), dict(request["statistics"])
             )
         else:
             told = cluster.statistics
     except (BrokerError, ValueError, KeyError, TypeError) as error:
-        return encode_body({"error": str(error)})
+        return {"error": str(error)}
     image = context.services.controller.image
     answer = {
         "nodes": {str(node_id): statistics for node_id, statistics in told.items()},
         "drained": [node_id for node_id in image.brokers if image.is_cordoned(node_id)],
     }
-    if "node_id" not in body:
+    if "node_id" not in request:
         # Only for people: every heartbeat would look through all topics else.
         answer["lowered"] = {name: [lowered.factor, lowered.nodes] for name, lowered in lowered_topics(image)}
-    return encode_body(answer)
+    return answer

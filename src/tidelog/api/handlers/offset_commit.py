@@ -5,43 +5,48 @@ Partitions that do not exist are answered here, the others by the coordinator; t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from tidelog.api.context import RequestContext
+from tidelog.api.messages import OffsetCommit
 from tidelog.groups.core.messages import Commit, OffsetToCommit
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.protocol.hot_offset_commit import decode_offset_commit as decode_request
-from tidelog.protocol.hot_offset_commit import encode_offset_commit_response
+from tidelog.net.later import Later, answer_from
 
 if TYPE_CHECKING:
-    from tidelog.protocol.hot_offset_commit import CommittedTopic, OffsetCommit, TopicAnswer
-
-__all__ = ["decode_request", "handle"]
+    from tidelog.protocol.hot_offset_commit import CommittedTopic, TopicAnswer
 
 FIRST_VERSION_WITH_MISSING_GROUP: Final = 9
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 
 
-def handle(context: RequestContext, request: OffsetCommit) -> bytes | Coroutine[Any, Any, bytes]:
-    group_id, generation, member_id, instance_id, retention_ms, topics = request
-    version = context.version
-    answer = _Answer(context, topics)
+def handle(context: RequestContext, request: OffsetCommit) -> list[TopicAnswer] | Later[list[TopicAnswer]]:
+    answer = _Answer(context, request.topics)
     offsets = answer.offsets
     if not offsets:
         return answer.complete(())
-    reports_missing_group = version >= FIRST_VERSION_WITH_MISSING_GROUP
-    commit = Commit(group_id, member_id, instance_id, generation, offsets, retention_ms, reports_missing_group)
+    commit = Commit(
+        request.group_id,
+        request.member_id,
+        request.instance_id,
+        request.generation,
+        offsets,
+        request.retention_ms,
+        context.version >= FIRST_VERSION_WITH_MISSING_GROUP,
+    )
     try:
         errors, committed = context.services.groups.commit_offsets(commit)
     except BrokerError as error:
         return answer.complete([error.code] * len(offsets))
     if committed is None:
         return answer.complete(errors)
-    return _answer_when_committed(answer, errors, committed)
+    return answer_from(_answer_when_committed(answer, errors, committed), context.services.tasks)
 
 
-async def _answer_when_committed(answer: _Answer, errors: Sequence[ErrorCode], committed: Awaitable[None]) -> bytes:
+async def _answer_when_committed(
+    answer: _Answer, errors: Sequence[ErrorCode], committed: Awaitable[None]
+) -> list[TopicAnswer]:
     try:
         await committed
     except BrokerError as error:
@@ -52,11 +57,10 @@ async def _answer_when_committed(answer: _Answer, errors: Sequence[ErrorCode], c
 class _Answer:
     """What the coordinator is asked, and where in the response its codes go."""
 
-    __slots__ = ("_places", "_topics", "_version", "offsets")
+    __slots__ = ("_places", "_topics", "offsets")
 
     def __init__(self, context: RequestContext, topics: list[CommittedTopic]) -> None:
         self.offsets: list[OffsetToCommit] = []
-        self._version = context.version
         self._topics: list[TopicAnswer] = []
         self._places: list[tuple[int, list[tuple[int, int]]]] = []
         """The offsets up to this one belong to this topic's answer."""
@@ -79,7 +83,7 @@ class _Answer:
                     answered.append((index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
             self._places.append((len(offsets), answered))
 
-    def complete(self, errors: Sequence[ErrorCode]) -> bytes:
+    def complete(self, errors: Sequence[ErrorCode]) -> list[TopicAnswer]:
         """With the coordinator's code for each of the offsets it was asked to commit."""
         at = 0
         offsets = self.offsets
@@ -87,4 +91,4 @@ class _Answer:
             while at < end:
                 answered.append((offsets[at].partition, errors[at]))
                 at += 1
-        return encode_offset_commit_response(self._version, self._topics)
+        return self._topics

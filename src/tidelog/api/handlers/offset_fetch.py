@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
 
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.messages import FetchedOffset, FetchOffsets, OffsetsToFetch
 from tidelog.metadata.image import MetadataImage
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
+from tidelog.net.later import Later, answer_from
 from tidelog.protocol.generated.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -28,14 +28,12 @@ FIRST_VERSION_WITH_GROUPS = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 
-def handle(
-    context: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse | Coroutine[Any, Any, OffsetFetchResponse]:
+def handle(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse | Later[OffsetFetchResponse]:
     groups = _asked_once(request.groups) if context.version >= FIRST_VERSION_WITH_GROUPS else [_as_group(request)]
     commits: list[Awaitable[None]] = []
     answers = [_fetch(context, group, request.require_stable, commits) for group in groups]
     if commits:
-        return _answer_when_committed(context, request, answers, commits)
+        return answer_from(_answer_when_committed(context, request, answers, commits), context.services.tasks)
     return _respond(context, request, answers)
 
 

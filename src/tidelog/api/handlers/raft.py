@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from tidelog.api.context import RequestContext
-from tidelog.codec.buffers import Buffer
 from tidelog.model.errors import BrokerError
-from tidelog.net.reply import PendingReply
+from tidelog.net.later import Later, answer_from
+from tidelog.net.reply import CloseConnection
 
 
-def handle_frame(context: RequestContext, frame: Buffer, position: int) -> PendingReply:
-    reply = PendingReply(overlaps=True)
+def handle(context: RequestContext, request: bytes) -> Later[bytes]:
     quorum = context.services.controller.runner.quorum
-    body = bytes(memoryview(frame)[position:])
-    if context.connection is not None and context.connection.on_lost is None:
+    connection = context.caller.connection
+    if connection is not None and connection.on_lost is None:
         # A leader that dies closes its connections: its followers need not wait until they miss it.
-        context.connection.on_lost = partial(quorum.connection_lost, quorum.sender_of(body))
-    task = asyncio.ensure_future(quorum.receive(body))
+        connection.on_lost = partial(quorum.connection_lost, quorum.sender_of(request))
+    return answer_from(_receive(context, request), context.services.tasks, overlaps=True)
 
-    def answered(done: asyncio.Task[bytes]) -> None:
-        if done.cancelled() or done.exception() is not None:
-            error = None if done.cancelled() else done.exception()
-            if context.connection is not None:
-                is_malformed = isinstance(error, BrokerError)
-                context.connection.close("malformed" if is_malformed else "error", f"quorum message: {error}")
-            return
-        reply.complete([done.result()])
 
-    task.add_done_callback(answered)
-    return reply
+async def _receive(context: RequestContext, request: bytes) -> bytes:
+    try:
+        return await context.services.controller.runner.quorum.receive(request)
+    except BrokerError as error:
+        raise CloseConnection("malformed", f"quorum message: {error}") from None

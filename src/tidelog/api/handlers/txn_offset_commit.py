@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 
 from tidelog.api.context import RequestContext
-from tidelog.api.transactional_writes import check_write
 from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.groups.core.messages import Commit, OffsetToCommit, TransactionalCommit
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -78,7 +77,7 @@ async def _commit(
         asked = AddPartitions(
             request.transactional_id, request.producer_id, request.producer_epoch, frozenset({target})
         )
-        answer = check_write(services, asked, adds=adds)
+        answer = services.transactional_writes.check(asked, adds=adds)
         if isinstance(answer, Coroutine):
             answer = await answer
         if answer[target] is not ErrorCode.NONE:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tidelog.controller.channel import ControllerChannel
 from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
+from tidelog.controller.service import ControllerService
 from tidelog.metadata.image import PartitionState
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.client.pipelined import RpcClient
@@ -21,7 +22,22 @@ TIMEOUT_S = 10.0
 
 
 async def alter_partitions(
-    client: RpcClient | ControllerChannel, node_id: int, broker_epoch: int, changes: Sequence[IsrChange]
+    service: ControllerService,
+    channel: ControllerChannel,
+    node_id: int,
+    broker_epoch: int,
+    changes: Sequence[IsrChange],
+) -> list[IsrOutcome]:
+    """One outcome for each change that the controller answered, wherever it is."""
+    return await channel.reach(
+        lambda: service.alter_partitions(node_id, broker_epoch, changes),
+        lambda client, left_s: send_alter_partitions(client, node_id, broker_epoch, changes, timeout_s=left_s),
+        timeout_s=TIMEOUT_S,
+    )
+
+
+async def send_alter_partitions(
+    client: RpcClient, node_id: int, broker_epoch: int, changes: Sequence[IsrChange], *, timeout_s: float = TIMEOUT_S
 ) -> list[IsrOutcome]:
     """Sends the changes to the controller at the other end; one outcome for each it answered."""
     topics: dict[bytes, list[AlterPartitionRequestPartitionData]] = {}
@@ -45,7 +61,7 @@ async def alter_partitions(
             for topic_id, partitions in topics.items()
         ],
     )
-    response = await client.call(request, AlterPartitionResponse, timeout_s=TIMEOUT_S)
+    response = await client.call(request, AlterPartitionResponse, timeout_s=timeout_s)
     if response.error_code:
         raise BrokerError(ErrorCode(response.error_code))
     outcomes: list[IsrOutcome] = []

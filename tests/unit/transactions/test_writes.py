@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tidelog.api import remote_transactions
-from tidelog.api.context import RequestContext, Services
-from tidelog.api.handlers import add_partitions_to_txn
-from tidelog.api.transactional_writes import check_produce, check_write, produce_error
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.protocol.generated.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.control import EndTransactionMarker
 from tidelog.storage.producer_state import ProducerState
 from tidelog.transactions.core.messages import AddPartitions
+from tidelog.transactions.writes import TransactionalWrites, produce_error
 
 pytestmark = pytest.mark.anyio
 
@@ -56,18 +52,15 @@ class Node:
             find_topic=lambda name, _: {0: partition} if name == "t" else None,
             find_partition=lambda topic, index: partition if (topic, index) == TARGET else None,
         )
-        topics = {name: SimpleNamespace(partitions={0: None}) for name in ("t", "__transaction_state")}
-        self.services = cast(
-            Services,
-            SimpleNamespace(
-                partitions=partitions,
-                transactions=Elsewhere(),
-                metadata=SimpleNamespace(image=SimpleNamespace(topics=topics)),
-            ),
-        )
+        self.meanwhile: list[Callable[[], None]] = []
+        """What happens here while the coordinator on the other node says yes."""
+        self.writes = TransactionalWrites(cast(Any, Elsewhere()), cast(Any, partitions), cast(Any, self))
 
-    def context(self, version: int) -> RequestContext:
-        return RequestContext(self.services, 0, version, 1, "client", "10.0.0.1", "PLAINTEXT", None)
+    async def ask(self, request: AddPartitions, *, adds: bool) -> Mapping[TopicPartition, ErrorCode]:
+        """In place of the way to the coordinator on the other node."""
+        for happen in self.meanwhile:
+            happen()
+        return dict.fromkeys(request.partitions, ErrorCode.NONE)
 
     def write(self, sequence: int) -> None:
         self.state.record_batch(PRODUCER_ID, 0, sequence, sequence, sequence, 0, transactional=True)
@@ -81,23 +74,9 @@ def node() -> Node:
     return Node()
 
 
-@pytest.fixture(autouse=True)
-def coordinator(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What happens here while the coordinator on the other node says yes."""
-    meanwhile: list[Any] = []
-
-    async def ask(_: Services, request: AddPartitions, *, adds: bool) -> Mapping[TopicPartition, ErrorCode]:
-        for happen in meanwhile:
-            happen()
-        return dict.fromkeys(request.partitions, ErrorCode.NONE)
-
-    monkeypatch.setattr(remote_transactions, "ask_coordinator", ask)
-    return meanwhile
-
-
 async def ask(node: Node, *, adds: bool) -> ErrorCode:
     request = AddPartitions(ID, PRODUCER_ID, 0, frozenset({TARGET}))
-    answer = check_write(node.services, request, adds=adds)
+    answer = node.writes.check(request, adds=adds)
     assert isinstance(answer, Coroutine)
     return (await answer)[TARGET]
 
@@ -110,28 +89,26 @@ async def produce(node: Node, sequence: int, version: int) -> ErrorCode:
         base_sequence=sequence,
         transactional=True,
     )
-    refused = check_produce(node.context(version), ID, [("t", None, [(0, memoryview(batch))])])
+    refused = node.writes.check_produce(ID, [("t", None, [(0, memoryview(batch))])], version)
     if isinstance(refused, Coroutine):
         refused = await refused
     return refused[TARGET].code if TARGET in refused else ErrorCode.NONE
 
 
 @pytest.mark.parametrize("was_known", [False, True])
-async def test_a_transaction_that_ends_while_the_coordinator_answers_takes_no_more(
-    node: Node, coordinator: list[Any], was_known: bool
-) -> None:
+async def test_a_transaction_that_ends_while_the_coordinator_answers_takes_no_more(node: Node, was_known: bool) -> None:
     if was_known:
         node.write(0)
         node.end(0, 1)
         node.write(1)
     assert await ask(node, adds=False) is ErrorCode.NONE
-    coordinator.append(lambda: node.end(0, 5))
+    node.meanwhile.append(lambda: node.end(0, 5))
     assert await ask(node, adds=False) is ErrorCode.INVALID_TXN_STATE
 
 
-async def test_the_end_of_the_one_before_does_not_count_under_version_2(node: Node, coordinator: list[Any]) -> None:
+async def test_the_end_of_the_one_before_does_not_count_under_version_2(node: Node) -> None:
     # The producer has its new epoch before the markers are written; the coordinator says yes when they are.
-    coordinator.append(lambda: node.end(0, 5))
+    node.meanwhile.append(lambda: node.end(0, 5))
     assert await ask(node, adds=True) is ErrorCode.NONE
 
 
@@ -149,19 +126,3 @@ async def test_in_the_older_flow_it_may_have_been_forgotten(node: Node) -> None:
 def test_partitions_beside_one_that_the_coordinator_does_not_know_are_tried_again() -> None:
     assert produce_error(ErrorCode.OPERATION_NOT_ATTEMPTED, 12).code is ErrorCode.NOT_ENOUGH_REPLICAS
     assert produce_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 12).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-async def test_clients_add_no_internal_topics(node: Node) -> None:
-    request = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=ID,
-        v3_and_below_topics=[
-            AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in ("t", "__transaction_state", "none")
-        ],
-    )
-    response = await add_partitions_to_txn.handle(node.context(3), request)
-    codes = [topic.results_by_partition[0].partition_error_code for topic in response.results_by_topic_v3_and_below]
-    assert codes == [
-        ErrorCode.OPERATION_NOT_ATTEMPTED,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ]

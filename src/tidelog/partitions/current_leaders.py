@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidelog.api.context import RequestContext
-from tidelog.metadata.image import NO_LEADER
+from tidelog.metadata.image import NO_LEADER, MetadataImage
 from tidelog.model.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -18,10 +17,9 @@ TopicKey = str | bytes
 
 
 def leaders_elsewhere(
-    context: RequestContext, partitions: Iterable[tuple[TopicKey, int]]
+    image: MetadataImage, partitions: Iterable[tuple[TopicKey, int]]
 ) -> dict[tuple[TopicKey, int], tuple[int, int]]:
     """Node id and leader epoch for each that has a leader."""
-    image = context.services.metadata.image
     found: dict[tuple[TopicKey, int], tuple[int, int]] = {}
     for key, index in partitions:
         topic = image.topics.get(key) if isinstance(key, str) else image.topics_by_id.get(key)
@@ -32,14 +30,13 @@ def leaders_elsewhere(
 
 
 def leader_endpoints(
-    context: RequestContext, leaders: dict[tuple[TopicKey, int], tuple[int, int]]
+    image: MetadataImage, leaders: dict[tuple[TopicKey, int], tuple[int, int]], listener_name: str
 ) -> list[NodeEndpoint]:
     """Where these leaders are, for a client of this listener."""
-    image = context.services.metadata.image
     endpoints: list[NodeEndpoint] = []
     for node_id in sorted({leader for leader, _ in leaders.values()}):
         broker = image.brokers.get(node_id)
-        endpoint = None if broker is None else broker.endpoint(context.listener_name)
+        endpoint = None if broker is None else broker.endpoint(listener_name)
         if broker is not None and endpoint is not None:
             endpoints.append((node_id, endpoint.host, endpoint.port, broker.rack))
     return endpoints

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.servers.broker_process import BrokerFailure, BrokerProcess, end_with_parent
 from tests.waiting import wait_until
@@ -21,11 +22,26 @@ READY = re.compile(r"127\.0\.0\.1:(\d+)")
 """The one line that `tidelog serve` prints when it is ready names the address it listens on."""
 
 
-def serve_command(data: Path, *, port: int = 0, settings: Mapping[str, str] | None = None) -> list[str]:
+class Program(NamedTuple):
+    """A `tidelog` and what its environment says."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+
+def installed_program() -> Program:
+    """The one of the environment that this runs in."""
     script = Path(sys.executable).with_name("tidelog")
-    program = [str(script)] if script.exists() else [sys.executable, "-m", "tidelog.cli.main"]
+    command = [str(script)] if script.exists() else [sys.executable, "-m", "tidelog.cli.main"]
+    return Program(command, serve_environment())
+
+
+def serve_command(
+    data: Path, *, port: int = 0, settings: Mapping[str, str] | None = None, program: Program | None = None
+) -> list[str]:
+    command = (program or installed_program()).command
     options = [part for name, value in (settings or {}).items() for part in ("-o", f"{name}={value}")]
-    return [*program, "serve", "--listen", f"127.0.0.1:{port}", "--data", str(data), *options]
+    return [*command, "serve", "--listen", f"127.0.0.1:{port}", "--data", str(data), *options]
 
 
 def serve_environment() -> dict[str, str]:
@@ -39,18 +55,21 @@ def spawn_tidelog(
     settings: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
     wrapper: Sequence[str] = (),
+    program: Program | None = None,
 ) -> BrokerProcess:
     """Start the process without waiting; the port is only known when it is given or the ready line was read."""
     directory.mkdir(parents=True, exist_ok=True)
     ready, output = directory / "ready", directory / "output"
-    command = [*wrapper, *serve_command(directory / "data", port=port, settings=settings), *arguments]
+    program = program or installed_program()
+    serve = serve_command(directory / "data", port=port, settings=settings, program=program)
+    command = [*wrapper, *serve, *arguments]
     with ready.open("wb") as standard_output, output.open("ab") as standard_error:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=standard_output,
             stderr=standard_error,
-            env=serve_environment(),
+            env=program.environment,
             start_new_session=True,
             preexec_fn=end_with_parent,
         )
@@ -64,10 +83,11 @@ def start_tidelog(
     settings: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
     wrapper: Sequence[str] = (),
+    program: Program | None = None,
 ) -> BrokerProcess:
     """Start, and return when the ready line is there."""
     ready = directory / "ready"
-    broker = spawn_tidelog(directory, port, settings=settings, arguments=arguments, wrapper=wrapper)
+    broker = spawn_tidelog(directory, port, settings=settings, arguments=arguments, wrapper=wrapper, program=program)
     try:
         wait_until(
             lambda: not broker.alive() or READY.search(ready.read_text()) is not None,

@@ -1,0 +1,1 @@
+"""How many processor instructions a broker takes for one request."""

@@ -21,11 +21,12 @@ from tidelog.net.later import Later, answer_from
 
 
 class Dispatcher:
-    __slots__ = ("_routes", "is_open", "services")
+    __slots__ = ("is_open", "routes", "services")
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self._routes: dict[int, Route] = {}
+        self.routes: dict[int, Route] = {}
+        """Of the APIs that were asked for already."""
         self.is_open = False
         """Whether clients are answered, not only other nodes."""
 
@@ -36,11 +37,11 @@ class Dispatcher:
         await self.services.tasks.close()
 
     def find_route(self, api_key: int) -> Route | None:
-        route = self._routes.get(api_key)
+        route = self.routes.get(api_key)
         if route is None:
             api = BY_KEY.get(api_key)
             if api is not None:
-                route = self._routes[api_key] = Route(api, self.services.metrics)
+                route = self.routes[api_key] = Route(api, self.services.metrics)
         return route
 
     # -- answering ---------------------------------------------------------------------------------------------------

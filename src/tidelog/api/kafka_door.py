@@ -28,10 +28,11 @@ _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
 
 class KafkaDoor:
-    __slots__ = ("_dispatcher",)
+    __slots__ = ("_dispatcher", "_routes")
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
+        self._routes = dispatcher.routes
 
     def dispatch(self, connection: Connection, frame: Buffer, start: int) -> Reply:
         """Answers one request. Raises CloseConnection for a frame that cannot be answered."""
@@ -42,7 +43,7 @@ class KafkaDoor:
         else:
             api_key, version = _unpack_key_version(frame, start)
         dispatcher = self._dispatcher
-        route = dispatcher.find_route(api_key)
+        route = self._routes.get(api_key) or dispatcher.find_route(api_key)
         if route is None:
             raise CloseConnection("malformed", f"unknown api key {api_key} version {version}")
         if not route.min_version <= version <= route.max_version:

@@ -74,18 +74,6 @@ class ProduceResponse:
         """Where the leaders are that the results name."""
 
 
-class Producer:
-    """What the partitions have to know of whoever sends records."""
-
-    __slots__ = ("client_id", "listener_name", "version")
-
-    def __init__(self, version: int, client_id: str | None, listener_name: str) -> None:
-        self.version = version
-        """Of Produce: what it understands."""
-        self.client_id = client_id
-        self.listener_name = listener_name
-
-
 class Producing:
     """The produce service of a node's partitions."""
 
@@ -100,9 +88,15 @@ class Producing:
         self._now_ms = now_ms
 
     def append(
-        self, producer: Producer, request: ProduceRequest, refused: Refusals | None
+        self,
+        request: ProduceRequest,
+        refused: Refusals | None,
+        version: int,
+        client_id: str | None,
+        listener_name: str,
     ) -> ProduceResponse | Later[ProduceResponse] | None:
-        """`refused`: what a transaction or the authoriser does not allow. None is returned for acks=0.
+        """`refused`: what a transaction or the authoriser does not allow. `version` of Produce is what the producer
+        understands, `listener_name` the listener whose addresses it is told. None is returned for acks=0.
 
         Raises CloseConnection where a producer with acks=0 has to learn of an error.
         """
@@ -122,14 +116,14 @@ class Producing:
                         raise table.missing(name if name is not None else topic_id or ZERO_TOPIC_ID, index)
                     if not -1 <= acks <= 1:
                         raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS)
-                    if partition.is_internal and producer.client_id != ADMIN_CLIENT_ID:
+                    if partition.is_internal and client_id != ADMIN_CLIENT_ID:
                         raise BrokerError(
                             ErrorCode.INVALID_TOPIC_EXCEPTION,
                             f"Clients may not write to the internal topic {partition.topic}.",
                         )
                     if refused and partition.topic_partition in refused:
                         raise refused[partition.topic_partition]
-                    appended = partition.append(records, acks=acks, api_version=producer.version, now_ms=now_ms)
+                    appended = partition.append(records, acks=acks, api_version=version, now_ms=now_ms)
                     result = PartitionResult(
                         index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset
                     )
@@ -146,9 +140,9 @@ class Producing:
                 raise _unanswerable()
             return None
         if uncommitted:
-            return self._answer_when_committed(producer, answer, uncommitted, request.timeout_ms)
+            return self._answer_when_committed(listener_name, answer, uncommitted, request.timeout_ms)
         if has_error:
-            return self._with_leaders(producer, answer)
+            return self._with_leaders(listener_name, answer)
         return ProduceResponse(answer, False)
 
     def refuse(self, request: ProduceRequest, error: BrokerError) -> ProduceResponse:
@@ -165,7 +159,7 @@ class Producing:
     def _count(self, code: ErrorCode) -> None:
         self._metrics.api(_PRODUCE, "Produce").count_error(code)
 
-    def _with_leaders(self, producer: Producer, answer: list[TopicResult]) -> ProduceResponse:
+    def _with_leaders(self, listener_name: str, answer: list[TopicResult]) -> ProduceResponse:
         """With the leaders of partitions that are led elsewhere: the producer need not ask for them."""
         elsewhere = {
             (name if name is not None else topic_id or ZERO_TOPIC_ID, result.index): result
@@ -179,12 +173,12 @@ class Producing:
             elsewhere[key].current_leader = leader
         response = ProduceResponse(answer, True)
         if leaders:
-            response.node_endpoints = leader_endpoints(image, leaders, producer.listener_name)
+            response.node_endpoints = leader_endpoints(image, leaders, listener_name)
         return response
 
     def _answer_when_committed(
         self,
-        producer: Producer,
+        listener_name: str,
         answer: list[TopicResult],
         uncommitted: list[tuple[Partition, int, PartitionResult]],
         timeout_ms: int,
@@ -206,7 +200,7 @@ class Producing:
                     if error is not None:
                         result.error_code, result.error_message = error.code, error.message
                         result.base_offset = -1
-                response = self._with_leaders(producer, answer) if failures else ProduceResponse(answer, False)
+                response = self._with_leaders(listener_name, answer) if failures else ProduceResponse(answer, False)
             except Exception as fault:
                 later.fail(fault)
                 return

@@ -139,7 +139,7 @@ def acknowledges_early() -> Any:
     """acks=all is answered after the append."""
 
     def answer_at_once(
-        self: Producing, producer: Any, answer: Any, uncommitted: Any, timeout_ms: int
+        self: Producing, listener_name: str, answer: Any, uncommitted: Any, timeout_ms: int
     ) -> ProduceResponse:
         return ProduceResponse(answer, False)
 

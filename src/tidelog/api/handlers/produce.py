@@ -11,7 +11,7 @@ from tidelog.model.access import Operation, Resource, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.net.later import Later, answer_from
-from tidelog.partitions.producing import Producer, ProduceRequest, ProduceResponse, Refusals
+from tidelog.partitions.producing import ProduceRequest, ProduceResponse, Refusals
 from tidelog.transactions.writes import has_transactional_batch
 
 if TYPE_CHECKING:
@@ -20,25 +20,31 @@ if TYPE_CHECKING:
 
 def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Later[ProduceResponse] | None:
     services = context.services
-    producer = Producer(context.version, context.client_id, context.caller.listener_name)
     transactional_id = request.transactional_id
     denied = None if services.authorizer is None else _denied(context, request.topics)
     if transactional_id is None:
         if has_transactional_batch(request.topics):
             error = BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             return services.producing.refuse(request, error)
-        return services.producing.append(producer, request, denied)
+        return _append(context, request, denied)
     if not authorize(context, Operation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)):
         return services.producing.refuse(request, BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     refused = services.transactional_writes.check_produce(transactional_id, request.topics, context.version)
     if isinstance(refused, Coroutine):
-        return answer_from(_append_when_added(context, producer, request.detached(), denied, refused), services.tasks)
-    return services.producing.append(producer, request, {**refused, **denied} if denied else refused)
+        return answer_from(_append_when_added(context, request.detached(), denied, refused), services.tasks)
+    return _append(context, request, {**refused, **denied} if denied else refused)
+
+
+def _append(
+    context: RequestContext, request: ProduceRequest, refused: Refusals | None
+) -> ProduceResponse | Later[ProduceResponse] | None:
+    return context.services.producing.append(
+        request, refused, context.version, context.client_id, context.caller.listener_name
+    )
 
 
 async def _append_when_added(
     context: RequestContext,
-    producer: Producer,
     request: ProduceRequest,
     denied: Refusals | None,
     checking: Coroutine[Any, Any, Refusals],
@@ -46,7 +52,7 @@ async def _append_when_added(
     """Appends when the transaction coordinator has answered; later requests of the connection wait so long."""
     # From the coordinator's answer to the append nothing else runs: what it allows is still allowed.
     refused = await checking
-    answer = context.services.producing.append(producer, request, {**refused, **denied} if denied else refused)
+    answer = _append(context, request, {**refused, **denied} if denied else refused)
     return await answer.wait() if isinstance(answer, Later) else answer
 
 

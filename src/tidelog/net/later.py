@@ -30,17 +30,19 @@ class Later(PendingReply, Generic[R]):
         self._finish: Callable[[Later[R]], None] | None = None
 
     def answer(self, response: R | None) -> None:
-        assert not self.is_settled, "a request is answered once"
         self.response = response
-        self.is_settled = True
-        if self._finish is not None:
-            self._finish(self)
+        self._settle()
 
     def fail(self, fault: BaseException) -> None:
         """Whatever a handler raises while its caller waits: the caller is answered or its connection is closed."""
-        assert not self.is_settled, "a request is answered once"
         self.fault = fault
+        self._settle()
+
+    def _settle(self) -> None:
+        assert not self.is_settled, "a request is answered once"
         self.is_settled = True
+        # Nothing waits any more that could be given up.
+        self.on_abandoned = None
         if self._finish is not None:
             self._finish(self)
 

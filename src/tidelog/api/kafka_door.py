@@ -13,6 +13,7 @@ from tidelog.api.context import Caller, Origin, PeerConnection, RequestContext
 from tidelog.api.dispatcher import Dispatcher
 from tidelog.api.routes import Route
 from tidelog.codec.buffers import Buffer
+from tidelog.model.errors import BrokerError
 from tidelog.net.connection import Connection
 from tidelog.net.later import Later
 from tidelog.net.reply import Buffers, CloseConnection, Reply
@@ -70,6 +71,8 @@ class KafkaDoor:
             return _encode(route, context, answer, correlation_id)
         except MalformedMessage as malformed:
             raise CloseConnection("malformed", f"api {api_key} version {version}: {malformed}") from malformed
+        except BrokerError as refused:
+            raise _unsayable(api_key, refused) from None
         except CloseConnection:
             raise
         except Exception as fault:
@@ -91,6 +94,10 @@ class KafkaDoor:
                     parts = [encoded] if isinstance(encoded, bytes) else encoded
             except CloseConnection as close:
                 connection.close(close.reason, close.detail)
+                return
+            except BrokerError as refused:
+                unsayable = _unsayable(context.api_key, refused)
+                connection.close(unsayable.reason, unsayable.detail)
                 return
             except asyncio.CancelledError:
                 connection.close("shutdown")
@@ -131,6 +138,11 @@ def _refuse_version(frame: Buffer, start: int, api_key: int, version: int) -> Bu
 
     correlation_id = int.from_bytes(frame[start + 4 : start + 8], "big", signed=True)
     return [encode_response_header(correlation_id, False), unsupported_version_response().encode(0)]
+
+
+def _unsayable(api_key: int, refused: BrokerError) -> CloseConnection:
+    """Of a refusal for which the response of the API has no field."""
+    return CloseConnection("refused", f"api key {api_key}: {refused.message}")
 
 
 def _report(api_key: int, version: int) -> None:

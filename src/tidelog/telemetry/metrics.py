@@ -39,6 +39,7 @@ CLOSE_REASONS: tuple[str, ...] = (
     "oversized",
     "limit",
     "slow",
+    "refused",
     "error",
     "starting",
     "shutdown",

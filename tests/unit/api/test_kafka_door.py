@@ -10,12 +10,15 @@ import pytest
 from tests.unit.partitions.small_cluster import TOPIC_ID, SmallBroker, SmallCluster
 from tests.waiting import eventually
 
+from tidelog.api.codecs.generated import GeneratedCodec
+from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.client.errors import RpcError
 from tidelog.net.client.pipelined import RpcClient
 from tidelog.partitions.producing import Producing
 from tidelog.protocol.generated.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tidelog.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tidelog.protocol.generated.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tidelog.protocol.index import ApiKey
 from tidelog.records.builder import NewRecord, build_batch
 
 pytestmark = pytest.mark.anyio
@@ -128,3 +131,27 @@ async def test_requests_of_one_connection_have_one_caller(tmp_path: Path) -> Non
         assert str(callers[0].principal) == "User:ANONYMOUS"
         for client in clients:
             client.close()
+
+
+async def test_a_refusal_that_no_response_can_say_closes_the_connection(tmp_path: Path) -> None:
+    def now(context: Any, request: Any) -> NoReturn:
+        raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    async def later(context: Any, request: Any) -> NoReturn:
+        now(context, request)
+
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start(1)
+        broker = cluster.leader
+        route = broker.dispatcher.find_route(12)
+        assert route is not None
+        # The codec of an API whose responses have no error code.
+        route.codec = GeneratedCodec(int(ApiKey.ALTER_REPLICA_LOG_DIRS))
+        route.codec.decode_request = lambda context, frame, position: object()  # type: ignore[method-assign]
+        for handle in (now, later):
+            route.handle, route.is_coroutine = handle, handle is later
+            client = client_of(broker)
+            with pytest.raises(RpcError, match=r"closed|lost"):
+                await client.call(HeartbeatRequest(), HeartbeatResponse, timeout_s=PROMPTLY_S)
+            client.close()
+        await eventually(lambda: broker.dispatcher.services.metrics.connections_closed["refused"] == 2, "both closed")

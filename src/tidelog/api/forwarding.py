@@ -47,6 +47,9 @@ async def forward_to_controller(context: RequestContext, request: Any, handle: C
     route = _route_of(context)
 
     async def here() -> Any:
+        # It leads the quorum and may not have applied all of the log yet: then it would be sent on again.
+        if not services.controller.is_active:
+            raise BrokerError(ErrorCode.NOT_CONTROLLER)
         return await context.dispatcher.complete(route, context, request)
 
     async def there(client: RpcClient, left_s: float) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -168,6 +169,31 @@ async def test_a_node_that_does_not_answer_is_an_error_of_the_request() -> None:
     with pytest.raises(BrokerError) as refused:
         await forward(context_of(sender_of(Gone()), HEARTBEAT, 4), Heartbeat("g", "m", None, 1), 2)
     assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_leader_that_is_not_active_yet_does_not_send_requests_to_itself() -> None:
+    asked: list[str] = []
+
+    class Channel:
+        async def reach(self, here: Any, there: Any, **_: Any) -> Any:
+            while len(asked) < 3:
+                asked.append("here")
+                with contextlib.suppress(BrokerError):
+                    return await here()
+            raise BrokerError(ErrorCode.NOT_CONTROLLER)
+
+    services = services_of(controller=SimpleNamespace(is_active=False), channel=Channel())
+    context = context_of(services, int(ApiKey.UNREGISTER_BROKER), 0)
+    route = context.dispatcher.find_route(context.api_key)
+    assert route is not None
+
+    async def refuse(context: RequestContext, request: object) -> str:
+        return "not the controller"
+
+    route.handle = refuse
+    async with asyncio.timeout(20):
+        assert await context.dispatcher.complete(route, context, object()) == "not the controller"
+    assert asked == ["here"] * 3
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

@@ -42,3 +42,35 @@ class ByteBudget:
     def forget(self, reader: Reader) -> None:
         if reader in self._waiting:
             self._waiting.remove(reader)
+
+
+class BudgetShare:
+    """What one connection holds of the budget."""
+
+    __slots__ = ("_budget", "_bytes_max", "_held_bytes", "_is_closed")
+
+    def __init__(self, budget: ByteBudget, bytes_max: int) -> None:
+        self._budget = budget
+        self._bytes_max = bytes_max
+        self._held_bytes = 0
+        self._is_closed = False
+
+    @property
+    def is_spent(self) -> bool:
+        """The connection holds all that it may, or the node does."""
+        return self._held_bytes >= self._bytes_max or self._budget.is_spent
+
+    def charge(self, byte_count: int) -> None:
+        self._held_bytes += byte_count
+        self._budget.charge(byte_count)
+
+    def release(self, byte_count: int) -> None:
+        if not self._is_closed:
+            self._held_bytes -= byte_count
+            self._budget.release(byte_count)
+
+    def close(self) -> None:
+        """Releases everything. What is answered later holds nothing any more."""
+        held_bytes, self._held_bytes = self._held_bytes, 0
+        self._is_closed = True
+        self._budget.release(held_bytes)

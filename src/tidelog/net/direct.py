@@ -16,9 +16,6 @@ from typing import Final
 
 from tidelog.net.file_region import FileRegion
 
-REGION_BYTES_MIN: Final = 32 * 1024
-"""Below this, one copy is cheaper than one more system call."""
-
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 """Lets the bytes in front of a region travel in its first packet."""
 _TCP_CORK: Final = getattr(socket, "TCP_CORK", 0)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+REGION_BYTES_MIN: Final = 32 * 1024
+"""Below this, one copy is cheaper than one more system call."""
+
 
 class FileRegion:
     """`size` bytes of a file. A `Region` that is none of these is loaded, whatever its size."""

@@ -55,7 +55,8 @@ class Listener:
         self.settings = settings
         self.shared = shared
         self._dispatch: Dispatch | None = None
-        self._connections: set[Connection] = set()
+        self.connections: dict[Connection, float] = {}
+        """Each with the time at which it was last heard, as seen once in a while."""
         self._acceptor: Acceptor | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self.host = ""
@@ -63,11 +64,11 @@ class Listener:
 
     @property
     def connection_count(self) -> int:
-        return len(self._connections)
+        return len(self.connections)
 
     async def bind(self, host: str, port: int) -> None:
         """Takes the address; nobody is accepted before `serve`, so that the node can finish its start first."""
-        acceptor = Acceptor(self._new_connection, self.settings.backlog)
+        acceptor = Acceptor(self.new_connection, self.settings.backlog)
         try:
             bound_host, self.port = await acceptor.bind(host, port)
         except OSError as error:
@@ -81,7 +82,8 @@ class Listener:
         self._acceptor.start()
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
 
-    def _new_connection(self, accepted: socket.socket | None) -> ConnectionProtocol:
+    def new_connection(self, accepted: socket.socket | None) -> ConnectionProtocol:
+        """For a transport that works on this socket, or on none."""
         assert self._dispatch is not None, "nobody is accepted before `serve`"
         return ConnectionProtocol(Connection(self, self._dispatch, accepted))
 
@@ -94,13 +96,13 @@ class Listener:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.close("shutdown")
 
     # -- called by connections -------------------------------------------------------------------------------------
 
     def connection_opened(self, connection: Connection) -> None:
-        self._connections.add(connection)
+        self.connections[connection] = self.shared.monotonic_s()
         self.shared.metrics.connections_total += 1
         self.shared.metrics.connections_current += 1
         host = connection.peer_host
@@ -120,7 +122,7 @@ class Listener:
                 connected.setsockopt(socket.SOL_SOCKET, option, size_bytes)
 
     def connection_closed(self, connection: Connection, reason: str) -> None:
-        self._connections.discard(connection)
+        self.connections.pop(connection, None)
         self.shared.counts.closed(connection.peer_host)
         self.shared.metrics.count_closed(reason)
 
@@ -142,11 +144,11 @@ class Listener:
         """Closes idle connections, and when memory is short those that sit on incomplete requests."""
         report_held_back()
         now_s = self.shared.monotonic_s()
-        for connection in list(self._connections):
+        for connection, heard_s in list(self.connections.items()):
             if connection.was_heard:
                 connection.was_heard = False
-                connection.last_active_s = now_s
-            silent_s = now_s - connection.last_active_s
+                self.connections[connection] = heard_s = now_s
+            silent_s = now_s - heard_s
             if connection.has_partial_frame and silent_s > STALLED_FRAME_S and self.shared.budget.is_spent:
                 connection.close("slow", "an incomplete request held memory the node is short of")
             elif silent_s > self.settings.idle_s and connection.is_idle:

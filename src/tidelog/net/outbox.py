@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tidelog.model import limits
 
 if TYPE_CHECKING:
-    from tidelog.net.connection import Connection
+    from tidelog.net.transport_sender import TransportSender
 
 
 class Outbox:
@@ -25,29 +25,29 @@ class Outbox:
     __slots__ = ("_is_due", "_last", "_waiting")
 
     def __init__(self) -> None:
-        self._last: Connection | None = None
-        """Whose reply came last."""
-        self._waiting: list[Connection] = []
+        self._last: TransportSender | None = None
+        """Of the connection whose reply came last."""
+        self._waiting: list[TransportSender] = []
         self._is_due = False
         """Whether the loop will come back at the end of this turn."""
 
-    def add(self, connection: Connection) -> None:
-        """`connection.send_now` is called once, in this turn; it must not be waiting already."""
-        if connection is self._last:
-            connection.send_now()
+    def add(self, sender: TransportSender) -> None:
+        """`sender.send`, which does not raise, is called once in this turn. It must not be waiting already."""
+        if sender is self._last:
+            sender.send()
             return
-        self._last = connection
+        self._last = sender
         waiting = self._waiting
-        waiting.append(connection)
+        waiting.append(sender)
         if len(waiting) >= limits.REPLIES_PER_BURST_MAX:
             self._send_all()
         elif not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._end_turn)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, sender: TransportSender) -> None:
         """It is closed."""
-        if connection is self._last:
+        if sender is self._last:
             self._last = None
 
     def _end_turn(self) -> None:
@@ -56,9 +56,5 @@ class Outbox:
 
     def _send_all(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for connection in waiting:
-            try:
-                connection.send_now()
-            except Exception as error:
-                # One that fails must not keep the others from their replies.
-                connection.sending_failed(error)
+        for sender in waiting:
+            sender.send()

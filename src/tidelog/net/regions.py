@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import cast
 
-from tidelog.net.direct import REGION_BYTES_MIN, Piece
-from tidelog.net.file_region import FileRegion
+from tidelog.net.direct import Piece
+from tidelog.net.file_region import REGION_BYTES_MIN, FileRegion
 from tidelog.net.reply import Part, Region
 
 

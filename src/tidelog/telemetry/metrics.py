@@ -210,7 +210,7 @@ class NodeMetrics:
         self.connections_closed: dict[str, int] = dict.fromkeys(CLOSE_REASONS, 0)
         """Reason -> count; the reasons are CLOSE_REASONS and no others."""
         self.reads_paused = 0
-        """How often a socket was left unread because too much was in flight or its peer did not read."""
+        """How often a socket was left unread: too much was in flight, its peer did not read, or it was muted."""
 
         self.waiting_fetches = 0
         """Gauge: fetches that wait for data or their deadline."""
@@ -252,6 +252,18 @@ class NodeMetrics:
     def forget_topic(self, name: str) -> None:
         """After a topic is deleted."""
         self.topics.pop(name, None)
+
+    def count_received(self, byte_count: int) -> None:
+        """Bytes that were read from a client's socket."""
+        self.bytes_in += byte_count
+
+    def count_sent(self, byte_count: int) -> None:
+        """Bytes that are on their way to a client's socket."""
+        self.bytes_out += byte_count
+
+    def count_pause(self) -> None:
+        """A client's socket is left unread for a while."""
+        self.reads_paused += 1
 
     def count_closed(self, reason: str) -> None:
         """A connection ended; also lowers the gauge of open connections."""

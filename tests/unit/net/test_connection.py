@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from tests.unit.net.serving import echo, frame, read_frame, run_scenario, serving, wait_until
 
-from tidelog.net.connection import WRITE_CHUNK_BYTES, Connection
+from tidelog.net.connection import Connection
 from tidelog.net.reply import Buffers, CloseConnection, PendingReply, Reply
+from tidelog.net.transport_sender import WRITE_CHUNK_BYTES
 from tidelog.storage.region import LogRegion
 from tidelog.storage.segment_file import READ, SegmentFile
 
@@ -262,5 +263,52 @@ def test_a_half_closed_peer_still_gets_its_answer() -> None:
             pending[0].complete([b"farewell"])
             assert await read_frame(reader) == b"farewell"
             assert await reader.read() == b""
+
+    run_scenario(run)
+
+
+def test_a_muted_connection_is_not_read_and_goes_on_when_it_is_unmuted() -> None:
+    started: list[bytes] = []
+    pending = PendingReply(overlaps=True)
+
+    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
+        started.append(data[start:])
+        if data[start:] == b"mute me now":
+            connection.mute()
+            return pending
+        return data[start:]
+
+    async def run() -> None:
+        async with serving(dispatch) as (listener, connect):
+            reader, writer = await connect()
+            writer.write(frame(b"mute me now") + frame(b"queued one"))
+            await wait_until(lambda: listener.shared.metrics.reads_paused == 1)
+            held_bytes = listener.shared.budget.used_bytes
+            writer.write(frame(b"left in the socket"))
+            pending.complete([b"answered"])
+            assert await read_frame(reader) == b"answered", "it was started already"
+            await asyncio.sleep(0.02)
+            assert started == [b"mute me now"]
+            assert listener.shared.budget.used_bytes < held_bytes, "nothing more was read"
+            [connection] = listener.connections
+            connection.unmute()
+            assert [await read_frame(reader) for _ in range(2)] == [b"queued one", b"left in the socket"]
+            assert listener.shared.budget.used_bytes == 0
+
+    run_scenario(run)
+
+
+def test_a_request_may_mute_its_connection_and_unmute_it_again() -> None:
+    def dispatch(connection: Connection, data: bytes, start: int) -> Reply:
+        connection.mute()
+        connection.unmute()
+        return data[start:]
+
+    async def run() -> None:
+        async with serving(dispatch) as (_, connect):
+            reader, writer = await connect()
+            for content in (b"request 1", b"request 2"):
+                writer.write(frame(content))
+                assert await read_frame(reader) == content
 
     run_scenario(run)

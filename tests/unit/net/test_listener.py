@@ -123,7 +123,7 @@ class Clock:
 
 async def swept(listener: Listener) -> None:
     """The listener has noticed whom it heard."""
-    await wait_until(lambda: not any(one.was_heard for one in listener._connections))
+    await wait_until(lambda: not any(one.was_heard for one in listener.connections))
 
 
 def test_a_connection_that_is_silent_for_too_long_is_closed_unless_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_a_connection_that_is_silent_for_too_long_is_closed_unless_it_waits(monk
             assert await read_frame(silent_reader) == b"only once"
             waiting_reader, waiting = await connect()
             waiting.write(frame(b"wait for me"))
-            await wait_until(lambda: not all(one.is_idle for one in listener._connections))
+            await wait_until(lambda: not all(one.is_idle for one in listener.connections))
             await swept(listener)
             clock.now_s += 59
             late_reader, late = await connect()

@@ -93,14 +93,14 @@ def test_what_was_answered_is_sent_before_a_bad_request_closes_the_connection() 
 def test_the_socket_of_a_connection_that_is_gone_cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its descriptor may be somebody else's by then."""
     sockets: list[socket.socket] = []
-    new_connection = Listener._new_connection
+    new_connection = Listener.new_connection
 
     def remember(listener: Listener, accepted: socket.socket | None) -> asyncio.BufferedProtocol:
         assert accepted is not None
         sockets.append(accepted)
         return new_connection(listener, accepted)
 
-    monkeypatch.setattr(Listener, "_new_connection", remember)
+    monkeypatch.setattr(Listener, "new_connection", remember)
 
     async def run() -> None:
         async with serving(echo) as (listener, connect):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tidelog.api.services import Services
 from tidelog.model.principal import ANONYMOUS, Principal
+from tidelog.net.peer import Peer
 
 if TYPE_CHECKING:
     from tidelog.api.dispatcher import Dispatcher
 
-__all__ = ["Caller", "Origin", "PeerConnection", "RequestContext", "Services"]
+__all__ = ["Caller", "Origin", "RequestContext", "Services"]
 
 
 class Origin(Enum):
@@ -27,17 +27,6 @@ class Origin(Enum):
     """This process."""
 
 
-class PeerConnection(Protocol):
-    """What a handler may do to the connection that a request came by."""
-
-    client_software: tuple[str, str] | None
-    """Name and version the client gave in ApiVersions."""
-    on_lost: Callable[[], None] | None
-    """Called once when the connection is gone."""
-
-    def close(self, reason: str, detail: str = "") -> None: ...
-
-
 class Caller:
     """Where requests come from: one for all requests of a connection."""
 
@@ -49,7 +38,7 @@ class Caller:
         peer_host: str,
         listener_name: str,
         principal: Principal = ANONYMOUS,
-        connection: PeerConnection | None = None,
+        connection: Peer | None = None,
     ) -> None:
         """`listener_name` is the listener whose addresses the caller is told."""
         self.origin = origin

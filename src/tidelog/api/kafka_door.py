@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from struct import Struct
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from librt.strings import read_i16_be
 
-from tidelog.api.context import Caller, Origin, PeerConnection, RequestContext
+from tidelog.api.context import Caller, Origin, RequestContext
 from tidelog.api.dispatcher import Dispatcher
 from tidelog.api.routes import Route
 from tidelog.codec.buffers import Buffer
@@ -114,8 +114,7 @@ class KafkaDoor:
 
 def _introduce(connection: Connection) -> Caller:
     """The caller of all requests of this connection."""
-    peer = cast("PeerConnection", connection)
-    caller = Caller(Origin.CLIENT, connection.peer_host, connection.listener_name, connection=peer)
+    caller = Caller(Origin.CLIENT, connection.peer_host, connection.listener_name, connection=connection)
     connection.caller = caller
     return caller
 

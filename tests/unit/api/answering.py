@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tidelog.api.context import Caller, Origin, PeerConnection, RequestContext, Services
+from tidelog.api.context import Caller, Origin, RequestContext, Services
 from tidelog.api.dispatcher import Dispatcher
 from tidelog.protocol.index import response_class
 from tidelog.protocol.message import Message
@@ -29,7 +29,7 @@ def services_of(**parts: Any) -> Services:
 
 
 def caller_of(connection: object = None, origin: Origin = Origin.CLIENT) -> Caller:
-    return Caller(origin, HOST, LISTENER, connection=cast("PeerConnection | None", connection))
+    return Caller(origin, HOST, LISTENER, connection=cast(Any, connection))
 
 
 def context_of(services: Services, api_key: int, version: int, caller: Caller | None = None) -> RequestContext:

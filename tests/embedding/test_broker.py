@@ -10,6 +10,7 @@ import tidelog
 from tidelog import BrokerError, ConfigError, NodeStartError
 from tidelog.model.errors import ErrorCode
 from tidelog.node.node import Node
+from tidelog.node.stages import Loaded
 from tidelog.protocol.generated.partition_change_record import PartitionChangeRecord
 
 VALUES = [b"%d" % number for number in range(100)]
@@ -163,8 +164,8 @@ def test_a_node_that_cannot_replay_what_was_committed_gives_up_and_leaves_no_sna
     unknown = PartitionChangeRecord(partition_id=0, topic_id=b"t" * 16, leader=1)
 
     async def commit(node: Node) -> None:
-        assert node._cluster is not None
-        await node._cluster.quorum.propose([unknown])
+        assert isinstance(node.stage, Loaded)
+        await node.stage.cluster.quorum.propose([unknown])
 
     with tidelog.Broker({"metadata.log.max.record.bytes.between.snapshots": "100"}) as broker:
         broker.create_topic("before")

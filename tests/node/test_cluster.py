@@ -13,6 +13,7 @@ from tests.waiting import wait_until
 from tidelog.cli.wire import BrokerConnection
 from tidelog.model.errors import ErrorCode
 from tidelog.node.errors import NodeStartError
+from tidelog.node.stages import Loaded
 from tidelog.partitions.partition import Partition
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.protocol.generated.delete_records import (
@@ -127,8 +128,8 @@ def test_a_transaction_spans_leaders_and_coordinators_on_all_nodes(cluster: Embe
 def replicas(cluster: EmbeddedCluster, topic: str) -> dict[int, Partition]:
     found = {}
     for broker in cluster.brokers:
-        table = broker.node._table
-        partition = None if table is None else table.find_partition(topic, 0)
+        stage = broker.node.stage
+        partition = stage.table.find_partition(topic, 0) if isinstance(stage, Loaded) else None
         assert partition is not None
         found[broker.node.config.node_id] = partition
     return found
@@ -203,6 +204,6 @@ def test_the_cluster_goes_on_when_its_controller_stops() -> None:
 
 
 def _voters(cluster: EmbeddedCluster) -> int:
-    node = cluster.controller.node
-    assert node._cluster is not None
-    return len(node._cluster.quorum.members.voters)
+    stage = cluster.controller.node.stage
+    assert isinstance(stage, Loaded)
+    return len(stage.cluster.quorum.members.voters)

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from tests.waiting import wait_until
 
 import tidelog
+from tidelog.node.stages import Loaded
 from tidelog.storage.log import Log
 
 DEADLINE_S = 60.0
@@ -47,9 +48,9 @@ def read_all(broker: tidelog.Broker, topic: str) -> list[tuple[int, bytes | None
 
 
 def log_of(broker: tidelog.Broker, topic: str) -> Log:
-    table = broker.node._table
-    assert table is not None
-    partition = table.find_partition(topic, 0)
+    stage = broker.node.stage
+    assert isinstance(stage, Loaded)
+    partition = stage.table.find_partition(topic, 0)
     assert partition is not None
     return partition.log
 

@@ -4,15 +4,14 @@ import urllib.request
 from contextlib import suppress
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.servers.broker_process import free_port
 from tests.waiting import wait_until
 
 import tidelog
 
 
 def scrape(broker: tidelog.Broker) -> dict[str, float]:
-    admin = broker.node._admin
-    assert admin is not None
-    with urllib.request.urlopen(f"http://127.0.0.1:{admin.port}/metrics", timeout=10) as response:
+    with urllib.request.urlopen(f"http://{broker.node.config.admin_listen}/metrics", timeout=10) as response:
         lines = response.read().decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
@@ -28,7 +27,7 @@ def test_groups_lag_transactions_and_partitions_are_shown() -> None:
         'tidelog_group_rebalances_total{group="consumer"}': 2,
         'tidelog_high_watermark{partition="0",topic="orders"}': 11,
     }
-    with tidelog.Broker(config={"admin.listen": "127.0.0.1:0"}) as broker:
+    with tidelog.Broker(config={"admin.listen": f"127.0.0.1:{free_port()}"}) as broker:
         broker.create_topic("orders")
         clients = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
         producer = Producer({**clients, "transactional.id": "payments"})

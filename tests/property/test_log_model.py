@@ -23,6 +23,7 @@ from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.records.batch import decode_header, iterate_headers
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.record import iterate_records
+from tidelog.runtime.system import System
 from tidelog.storage.log import Log
 from tidelog.storage.retention import apply_retention
 
@@ -76,7 +77,7 @@ class LogMachine(RuleBasedStateMachine):
             self.directory / "topic-0",
             PARTITION,
             config(**self.settings),
-            now_ms=lambda: self.now_ms,
+            system=System(lambda: self.now_ms),
             clean_shutdown=clean,
             recovery_point=self.flushed,
             log_start_offset=self.start,

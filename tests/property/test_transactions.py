@@ -25,6 +25,7 @@ from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.records.batch import iterate_whole_headers
 from tidelog.records.record import iterate_records
+from tidelog.runtime.system import System
 from tidelog.storage.log import Log
 from tidelog.transactions.core.messages import AddPartitions, Ended, Initialised
 from tidelog.transactions.core.state import TransactionState
@@ -118,7 +119,7 @@ class Transactions(RuleBasedStateMachine):
             self.directory / f"t-{index}",
             TopicPartition("t", index),
             config(segment_bytes=2000, index_interval_bytes=100),
-            now_ms=lambda: START_WALL_MS,
+            system=System(lambda: START_WALL_MS),
             clean_shutdown=clean,
         )
 

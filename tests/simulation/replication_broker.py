@@ -30,6 +30,7 @@ from tidelog.partitions.fetch_session import FetchTarget
 from tidelog.partitions.partition import Partition
 from tidelog.partitions.reading import FetchingReplica, read_for_follower
 from tidelog.partitions.table import PartitionTable
+from tidelog.runtime.system import System
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.log_flusher import PendingFlush
 from tidelog.telemetry.metrics import NodeMetrics
@@ -225,7 +226,7 @@ class SimulatedBroker:
     def _load(self, image: MetadataImage) -> None:
         config = BrokerConfig(node_id=self.node_id, replica_lag_time_max_ms=LAG_MAX_MS)
         self._directory = LogDirectory.open(
-            self._path, node_id=self.node_id, cluster_id=None, now_ms=lambda: NOW_MS + self._clock.now_ms
+            self._path, node_id=self.node_id, cluster_id=None, system=System(lambda: NOW_MS + self._clock.now_ms)
         )
         self.table = PartitionTable(
             config=config,

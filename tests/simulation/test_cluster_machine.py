@@ -18,6 +18,7 @@ from tests.simulation.event_loop import running_loop
 from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.world import World
 
+from tidelog.runtime.disk import Disk
 from tidelog.storage.files import write_whole
 
 ROUNDS = 50
@@ -29,7 +30,7 @@ class Machine:
         self.world = World(1)
         self.network = Network(self.world, faults)
         self.sockets = Sockets(self.world, self.network, lambda _: True)
-        self.loop = VirtualLoop(self.world, self.sockets)
+        self.loop = VirtualLoop(self.world)
         self.clock = DriftingClock(self.world, 0.1)
 
     def process(self, host: int) -> Process:
@@ -66,11 +67,7 @@ class Server:
     def __init__(self, machine: Machine) -> None:
         self.process = machine.process(SERVER)
         self.connections: list[Collecting] = []
-        self.process.context.run(self._listen, machine.sockets)
-
-    def _listen(self, sockets: Sockets) -> None:
-        acceptor = Acceptor(self._accept, 1)
-        acceptor.sockets = sockets
+        acceptor = Acceptor(machine.sockets, self.process, self._accept)
         acceptor._port = PORT_BASE + SERVER
         acceptor.start()
 
@@ -127,15 +124,13 @@ def test_a_sync_that_began_earlier_takes_nothing_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_file_that_is_replaced_is_the_old_or_the_new_one_until_it_is_synced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool
-) -> None:
+def test_a_file_that_is_replaced_is_the_old_or_the_new_one_until_it_is_synced(tmp_path: Path, sync: bool) -> None:
     world, found = World(1), set()
     for round_ in range(ROUNDS):
         files = SyncedFiles(world, tmp_path / str(round_), DiskFaults())
-        monkeypatch.setattr(os, "fsync", files.synced)
-        write_whole(str(files.directory / "state"), b"old", sync=True)
-        write_whole(str(files.directory / "state"), b"new", sync=sync)
+        disk = Disk(fsync=files.synced)
+        write_whole(str(files.directory / "state"), b"old", sync=True, disk=disk)
+        write_whole(str(files.directory / "state"), b"new", sync=sync, disk=disk)
         files.crash(loses_power=True)
         found.add((files.directory / "state").read_bytes())
     assert found == ({b"new"} if sync else {b"old", b"new"})

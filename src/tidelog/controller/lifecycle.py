@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -79,7 +78,7 @@ class BrokerLifecycle:
         self._ask_members = ask_members
         self._is_short_of_room = is_short_of_room
         self._gives_way = False
-        self._incarnation_id = os.urandom(16)
+        self._incarnation_id = service.random_bytes(16)
         self._tasks = BackgroundTasks()
         self._is_ready = False
         self._unfenced = asyncio.Event()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -236,10 +235,10 @@ class QuorumController:
         self._waiting = [(end_offset, waiter) for end_offset, waiter in self._waiting if not waiter.done()]
 
 
-def new_topic_id() -> bytes:
+def new_topic_id(random_bytes: Callable[[int], bytes]) -> bytes:
     """Random; never one of the ids Kafka keeps for itself, and never with a dash in front when it is printed."""
     while True:
-        topic_id = bytearray(os.urandom(16))
+        topic_id = bytearray(random_bytes(16))
         topic_id[6] = topic_id[6] & 0x0F | 0x40
         topic_id[8] = topic_id[8] & 0x3F | 0x80
         if topic_id[0] >> 2 != 62:

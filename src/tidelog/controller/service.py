@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,16 +48,21 @@ R = TypeVar("R")
 
 
 class ControllerService:
-    def __init__(self, controller: QuorumController, duties: BrokerDuties) -> None:
+    def __init__(
+        self,
+        controller: QuorumController,
+        duties: BrokerDuties,
+        channel: ControllerChannel,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """`random_bytes`: for ids that nothing else has."""
         self._controller = controller
+        self.random_bytes = random_bytes
         self._config: BrokerConfig = controller.config
         self.duties = duties
-        self._channel: ControllerChannel | None = None
+        self._channel = channel
         self.broker_epoch = -1
         """Of this node, once it is registered."""
-
-    def reach_others_by(self, channel: ControllerChannel) -> None:
-        self._channel = channel
 
     @property
     def quorum_controller(self) -> QuorumController:
@@ -99,7 +105,7 @@ class ControllerService:
                 image,
                 image.broker_config(self._config),
                 [self._as_internal(topic, image) for topic in topics],
-                new_topic_id=new_topic_id,
+                new_topic_id=partial(new_topic_id, self.random_bytes),
                 validate_only=validate_only,
             )
         )
@@ -160,7 +166,7 @@ class ControllerService:
     # -- from any node -----------------------------------------------------------------------------------------------
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        if self.is_active or self._channel is None:
+        if self.is_active:
             return await self.next_producer_ids(self._config.node_id, self.broker_epoch)
         request = AllocateProducerIdsRequest(broker_id=self._config.node_id, broker_epoch=self.broker_epoch)
 
@@ -180,7 +186,7 @@ class ControllerService:
         missing = [name for name in names if name not in self.image.topics]
         if not missing:
             return {}
-        if self.is_active or self._channel is None:
+        if self.is_active:
             errors = await self._create_here(missing)
         else:
             errors = await self._channel.reach(

@@ -18,7 +18,6 @@ from tidelog.coordination.decision import Decision, Moment, Release
 from tidelog.coordination.log import CoordinatorLog, LoadedBatch, Marker
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import NO_PRODUCER_ID
-from tidelog.runtime.clock import wall_clock_ms
 from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
@@ -162,7 +161,7 @@ class CoreHost(Generic[C]):
         Raises BrokerError, with the log's own code, when it could not be written.
         """
         self.check_active()
-        self._end_offset = self._log.append_marker(marker, wall_clock_ms())
+        self._end_offset = self._log.append_marker(marker, self._log.now_ms())
         self.core.replay_end_transaction(marker.producer_id, marker.commit)
         if self._log.high_watermark >= self._end_offset:
             return None
@@ -180,7 +179,7 @@ class CoreHost(Generic[C]):
         at_s = self._loop.time()
         if at_s != self._moment_s:
             self._moment_s = at_s
-            self._moment = Moment(int(at_s * 1000), wall_clock_ms())
+            self._moment = Moment(int(at_s * 1000), self._log.now_ms())
         return self._moment
 
     # -- decisions ---------------------------------------------------------------------------------------------------

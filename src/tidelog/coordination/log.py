@@ -53,6 +53,9 @@ class CoordinatorLog(Protocol):
     def high_watermark(self) -> int:
         """Everything below is committed: it survives every failure that the cluster promises to survive."""
 
+    def now_ms(self) -> int:
+        """The time of day, for timestamps."""
+
     def append(
         self,
         records: Sequence[tuple[bytes, bytes | None]],

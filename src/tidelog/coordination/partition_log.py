@@ -26,6 +26,9 @@ class PartitionLog:
         self._on_commit: Callable[[], None] | None = None
         self._on_lost: Callable[[], None] | None = None
 
+    def now_ms(self) -> int:
+        return self._partition.log.now_ms()
+
     @property
     def is_empty(self) -> bool:
         log = self._partition.log

@@ -9,9 +9,9 @@ import socket
 from dataclasses import dataclass
 
 from tidelog.model import limits
-from tidelog.net.accepting import Acceptor
 from tidelog.net.connection import Connection, Dispatch
 from tidelog.net.loop_side import ConnectionProtocol
+from tidelog.net.network import NETWORK, AcceptsConnections, Network
 from tidelog.net.shared import SharedByListeners
 from tidelog.telemetry.logs import get_logger, report_held_back
 
@@ -51,13 +51,15 @@ class ListenerSettings:
 
 
 class Listener:
-    def __init__(self, settings: ListenerSettings, shared: SharedByListeners) -> None:
+    def __init__(self, settings: ListenerSettings, shared: SharedByListeners, network: Network = NETWORK) -> None:
         self.settings = settings
         self.shared = shared
         self._dispatch: Dispatch | None = None
+        self._network = network
         self.connections: dict[Connection, float] = {}
-        """Each with the time at which it was last heard, as seen once in a while."""
-        self._acceptor: Acceptor | None = None
+        """Each with the time at which it was last heard, as seen once in a while. The order is that in which they were
+        opened, so that a simulation closes them in the same order each time."""
+        self._acceptor: AcceptsConnections | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self.host = ""
         self.port = 0
@@ -68,7 +70,7 @@ class Listener:
 
     async def bind(self, host: str, port: int) -> None:
         """Takes the address; nobody is accepted before `serve`, so that the node can finish its start first."""
-        acceptor = Acceptor(self.new_connection, self.settings.backlog)
+        acceptor = self._network.new_acceptor(self.new_connection, self.settings.backlog)
         try:
             bound_host, self.port = await acceptor.bind(host, port)
         except OSError as error:

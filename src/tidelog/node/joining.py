@@ -25,6 +25,8 @@ from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
+    from tidelog.net.network import Network
+    from tidelog.node.environment import Environment
 
 logger = get_logger("tidelog.node")
 
@@ -36,7 +38,7 @@ RETRY_SECONDS = 0.3
 
 
 class Joined(NamedTuple):
-    """What the cluster said to a node it took in."""
+    """What the cluster said to a node it took in; for a member that comes back unheard, what its disk says."""
 
     node_id: int
     cluster_id: str
@@ -87,11 +89,12 @@ async def ask_to_join(
     own: Sequence[tuple[str, int]],
     bound: Sequence[tuple[str, int]],
     where: Sequence[tuple[str, int]],
-) -> Joined | None:
+    environment: Environment,
+) -> Joined:
     """Asks the contacts in turn until one answers. `own` are the addresses other nodes reach this one by, `bound` those
     that it listens on.
 
-    None when nobody answers and this node was a member before: its disk says who the others are, and when all of them
+    A node that was a member before goes on when nobody answers: its disk says who the others are, and when all of them
     start at once, it may be its own vote that they wait for.
     """
     for address in where:
@@ -100,7 +103,7 @@ async def ask_to_join(
                 f"node cannot join itself: {address[0]}:{address[1]} is its own address; name another member"
             )
     identity = read_identity(config.data_directory)
-    directory_id = new_kafka_uuid() if identity is None else identity.directory_id
+    directory_id = new_kafka_uuid(environment.system.random_bytes) if identity is None else identity.directory_id
     node_id = identity.node_id if identity is not None else config.node_id
     is_id_given = identity is not None or "node.id" in config.static_texts
     host, port = own[0]
@@ -112,14 +115,14 @@ async def ask_to_join(
         "host": host,
         "port": port,
     }
-    if was_member(config.data_directory):
+    if identity is not None and was_member(config.data_directory):
         try:
-            answered = await _ask_in_turn(body, where, MEMBER_SECONDS_MAX, MEMBER_SECONDS_MAX)
+            answered = await _ask_in_turn(body, where, MEMBER_SECONDS_MAX, MEMBER_SECONDS_MAX, environment.network)
         except NodeStartError as error:
             logger.info("taking part as the member this node was", reason=str(error))
-            return None
+            return Joined(identity.node_id, identity.cluster_id, identity.directory_id, {})
     else:
-        answered = await _ask_in_turn(body, where, JOIN_SECONDS_MAX, ATTEMPT_SECONDS_MAX)
+        answered = await _ask_in_turn(body, where, JOIN_SECONDS_MAX, ATTEMPT_SECONDS_MAX, environment.network)
     if "error" in answered:
         raise NodeStartError(f"the cluster does not take this node in: {answered['error']}")
     try:
@@ -164,7 +167,7 @@ def _is_local(host: str) -> bool:
 
 
 async def _ask_in_turn(
-    body: dict[str, Any], where: Sequence[tuple[str, int]], patience_s: float, attempt_s: float
+    body: dict[str, Any], where: Sequence[tuple[str, int]], patience_s: float, attempt_s: float, network: Network
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + patience_s
@@ -173,7 +176,8 @@ async def _ask_in_turn(
     failure = told = ""
     while loop.time() < deadline_s:
         for address in where:
-            client = RpcClient(f"{address[0]}:{address[1]}", partial(_same, address), client_id="tidelog-join")
+            peer = f"{address[0]}:{address[1]}"
+            client = RpcClient(peer, partial(_same, address), client_id="tidelog-join", network=network)
             try:
                 frame, position = await client.call_encoded(JOIN_API_KEY, 0, encoded, timeout_s=attempt_s)
                 answered = decode_body(frame, position)

@@ -1,130 +1,106 @@
 """A node: takes its data directory, replays the metadata, opens its partitions, and serves clients until stopped.
 
 The order of the start is the order in which promises can be kept: the lock before anything is read, the address
-before anyone is told it, the partitions before the first request. The stop goes the other way round.
+before it is advertised, the partitions before the first request. Each stage is made from the one before and says how
+it is closed (`closing.py`), so a start that fails anywhere closes what it had opened.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-from collections.abc import Awaitable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidelog.api.context import Services
-from tidelog.api.dispatcher import Dispatcher
 from tidelog.api.kafka_door import KafkaDoor
-from tidelog.config.broker import BrokerConfig
-from tidelog.config.listener import parse_address
-from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
 from tidelog.controller.core.topics import NewTopic
-from tidelog.controller.producer_ids import ProducerIds
-from tidelog.controller.service import ControllerService
-from tidelog.coordination.partition_log import PartitionLog
-from tidelog.coordination.partitioning import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from tidelog.groups.coordinator import GroupCoordinator
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import Endpoint
-from tidelog.model import limits
-from tidelog.net.listener import Listener, ListenError, ListenerSettings
-from tidelog.net.shared import SharedByListeners
-from tidelog.node.cluster import Cluster
+from tidelog.net.listener import ListenError
+from tidelog.node.closing import Closing, Step
+from tidelog.node.cluster import Cluster, join_quorum, open_cluster
+from tidelog.node.doors import bind_doors
+from tidelog.node.environment import ENVIRONMENT, Environment
 from tidelog.node.errors import NodeStartError
 from tidelog.node.local_layout import find_own_directory
-from tidelog.node.samples import sample_lag, sample_node
+from tidelog.node.registration import begin_work, new_lifecycle, register
+from tidelog.node.samples import offer_samples
+from tidelog.node.services import build_services, open_dispatcher
+from tidelog.node.site import Site, close_unchanged, open_directory
+from tidelog.node.stages import Loaded, NotPlaced, Placed, Stage
 from tidelog.node.statistics import NodeStatistics
-from tidelog.partitions.fetching import Fetching
+from tidelog.node.way_in import WayIn, ask_to_be_let_in, find_way_in
 from tidelog.partitions.maintenance import Maintenance
-from tidelog.partitions.producing import Producing
 from tidelog.partitions.replication.controller_call import alter_partitions
 from tidelog.partitions.replication.fetcher import FetcherIdentity
 from tidelog.partitions.replication.replication import Replication
 from tidelog.partitions.table import PartitionTable
-from tidelog.raft.core.members import NO_MEMBERS
-from tidelog.runtime.clock import monotonic_s, wall_clock_ms
-from tidelog.runtime.loop_delay import LoopDelay
-from tidelog.runtime.tasks import BackgroundTasks
-from tidelog.storage.directory_identity import DirectoryRefused, read_identity
+from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.errors import StorageFailure
-from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics
-from tidelog.transactions.cluster_markers import ClusterMarkers
-from tidelog.transactions.coordinator import TransactionCoordinator
-from tidelog.transactions.markers import LocalMarkers
-from tidelog.transactions.remote_coordinator import RemoteCoordinator
-from tidelog.transactions.writes import TransactionalWrites
 
 if TYPE_CHECKING:
-    from tidelog.gateways.http.admin import AdminServer
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from concurrent.futures import Executor
+
+    from tidelog.api.context import Services
+    from tidelog.config.broker import BrokerConfig
+    from tidelog.controller.core.alter_partition import IsrChange, IsrOutcome
     from tidelog.metadata.image import MetadataImage
-    from tidelog.node.joining import Joined
-    from tidelog.raft.core.members import MemberSet
+    from tidelog.node.admin_door import AdminDoor
 
 logger = get_logger("tidelog.node")
-
-ORDINARY_START_SECONDS = 0.5
-"""A start that takes longer (a recovery, a quorum that is not there) has its admin port answer meanwhile."""
-
-ANSWER_SECONDS_MAX = 1.0
-"""How long a stop waits for requests that are being answered."""
 
 
 class Node:
     """One node of a cluster, in the running event loop."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, environment: Environment = ENVIRONMENT) -> None:
         self.config = config
+        """From the start on with the number that the node has in its cluster."""
         self.metrics = NodeMetrics()
-        self._is_ready = False
         self.given_up: str | None = None
         """Why this node cannot go on, or the cluster does not want it any more."""
         self.stopped_by_cluster = asyncio.Event()
-        self._listeners: list[Listener] = []
-        self._directory: LogDirectory | None = None
-        self._cluster: Cluster | None = None
-        self._table: PartitionTable | None = None
-        self._replication: Replication | None = None
-        self._groups: GroupCoordinator | None = None
-        self._transactions: TransactionCoordinator | None = None
-        self._dispatcher: Dispatcher | None = None
-        self._maintenance: Maintenance | None = None
-        self._admin: AdminServer | None = None
-        self._admin_starting: asyncio.Task[None] | None = None
-        self._loop_delay: LoopDelay | None = None
-        self._started = asyncio.Event()
-        self._workers = ThreadPoolExecutor(config.background_threads, thread_name_prefix="tidelog")
+        self._environment = environment
+        self._closing = Closing()
+        self._stage: Stage = NotPlaced()
+        self._is_ready = False
 
     # -- what others want to know --------------------------------------------------------------------------------------
 
     @property
+    def stage(self) -> Stage:
+        """How far the node has come. What has ended stays to be looked at."""
+        return self._stage
+
+    @property
     def port(self) -> int:
         """The port of the first listener, as bound."""
-        return self._listeners[0].port
+        return self._placed.site.doors.port
 
     @property
     def address(self) -> str:
-        host = self._listeners[0].host
-        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        return self._placed.site.doors.address
 
     @property
     def partition_count(self) -> int:
-        return 0 if self._table is None else len(self._table)
+        return len(self._stage.table) if isinstance(self._stage, Loaded) else 0
 
     @property
     def is_controller(self) -> bool:
         """Whether this node decides for the cluster."""
-        return self._cluster is not None and self._cluster.runner.is_active
+        return not isinstance(self._stage, NotPlaced) and self._stage.cluster.runner.is_active
 
     @property
     def metadata(self) -> MetadataImage:
         """The cluster as this node knows it."""
-        assert self._cluster is not None, "the node was started"
-        return self._cluster.runner.image
+        return self._placed.cluster.runner.image
+
+    @property
+    def _placed(self) -> Placed | Loaded:
+        if isinstance(self._stage, NotPlaced):
+            raise RuntimeError("the node was not started")
+        return self._stage
 
     # -- start ---------------------------------------------------------------------------------------------------------
 
@@ -133,155 +109,117 @@ class Node:
         try:
             await self._start()
         except (DirectoryRefused, ListenError, StorageFailure) as error:
-            await self._stop_failed_start()
+            await self.stop()
             raise NodeStartError(str(error)) from None
         except BaseException:
-            await self._stop_failed_start()
+            await self.stop()
             raise
-
-    async def _stop_failed_start(self) -> None:
-        if self._cluster is None and self._directory is not None and self._directory.abandon():
-            # Nothing was written for the cluster, and no other node has heard of the directory.
-            self._directory = None
-        await self.stop()
 
     async def _start(self) -> None:
         if self.config.cordoned_log_dirs:
             raise NodeStartError("cordoned.log.dirs is set at run time (`tidelog cluster drain`), not for a start")
+        environment, closing = self._environment, self._closing
+        workers = environment.system.start_threads(self.config.background_threads)
+        # A thread may hang in a system call: whoever waits for the stop must be able to give up.
+        closing.note(Step.THREADS, lambda: asyncio.to_thread(workers.shutdown))
         self.config = find_own_directory(self.config)
-        self._open_admin()
-        voters, joined, cluster_id = await self._come_to_cluster()
-        config = self.config
-        directory = self._directory = LogDirectory.open(
-            Path(config.data_directory),
-            node_id=config.node_id,
-            cluster_id=cluster_id,
-            directory_id=None if joined is None else joined.directory_id,
-            now_ms=wall_clock_ms,
-        )
-        if not self._listeners:
-            await self._bind_listeners()
-        self._cluster = cluster = Cluster(
-            config,
-            directory,
-            endpoints=self._endpoints(),
-            voters=voters,
-            joined=joined,
-            is_founder=not config.controller_quorum_voters and not config.controller_quorum_bootstrap_servers,
-            executor=self._workers,
-            give_up=self._give_up,
-        )
-        self._replication = replication = _new_replication(config, cluster, directory.cluster_id)
+        admin_doors = self._open_admin()
+        way_in, site = await self._take_place()
+        self.config = site.config
+        cluster = open_cluster(site, way_in, environment, workers, self._give_up, closing)
+        closing.note(Step.DIRECTORY, lambda: _in_thread(workers, partial(close_unchanged, site.directory)))
+        self._stage = Placed(site, cluster)
+        replication = self._new_replication(site, cluster)
         table = PartitionTable(
-            config=config,
-            directory=directory,
+            config=site.config,
+            directory=site.directory,
             metrics=self.metrics,
-            workers=self._workers,
+            workers=workers,
             replication=replication,
+            clock_ms=environment.system.monotonic_ms,
         )
-        services = self._build_services(cluster, table)
-        alone = await cluster.start()
+        services = build_services(site, cluster, table, self.metrics, environment.system)
+        dispatcher = open_dispatcher(services, closing)
+        door = KafkaDoor(dispatcher)
+        alone = await join_quorum(site, cluster, closing)
         if not alone:
             # The quorum needs this node before clients can have it.
-            await self._serve(services)
-        statistics = NodeStatistics(self.metrics, table, cluster.runner.metadata)
-        image = await cluster.register(alone=alone, collect_statistics=statistics.collect)
+            await site.doors.serve(door.dispatch)
+        statistics = NodeStatistics(self.metrics, table, cluster.runner.metadata, environment.system)
+        lifecycle = new_lifecycle(site, cluster, statistics.collect, self._give_up, environment.system)
+        image = await register(site, cluster, lifecycle, closing, alone=alone)
         await table.load(image)
-        self._table = table
-        self._follow_metadata(cluster, table, services)
-        self._maintenance = Maintenance(config, table, directory, self.metrics, self._workers, wall_clock_ms)
-        self._maintenance.start()
+        self._become_loaded(Loaded(site, cluster, table), workers)
+        _follow_metadata(cluster, table, services)
+        self._start_maintenance(site, table, workers)
         replication.start()
         services.groups.start()
         services.transactions.start()
-        self._offer_samples(table, services)
-        assert self._dispatcher is not None, "services were built"
-        self._dispatcher.open()
+        offer_samples(self.metrics, services, cluster.runner, site.doors.shared.budget, environment.system.disk)
+        for admin in admin_doors:
+            admin.measure_delay()
+        dispatcher.open()
         if alone:
-            await self._serve(services)
-        await cluster.begin_work()
+            await site.doors.serve(door.dispatch)
+        await begin_work(cluster, lifecycle, closing)
         self._is_ready = True
-        self._started.set()
-        if self._admin_starting is not None:
-            await self._admin_starting
+        for admin in admin_doors:
+            await admin.opened()
 
-    async def _come_to_cluster(self) -> tuple[MemberSet, Joined | None, str | None]:
-        """The first voters, what the cluster said when it took this node in, and the cluster's id as far as known.
+    def _open_admin(self) -> list[AdminDoor]:
+        """One if the settings name an address; only then it is imported."""
+        if not self.config.admin_listen:
+            return []
+        from tidelog.node.admin_door import AdminDoor
 
-        A node that is not told of others founds a cluster, and imports nothing for this.
-        """
-        config = self.config
-        if not config.controller_quorum_voters and not config.controller_quorum_bootstrap_servers:
-            return NO_MEMBERS, None, config.cluster_id
-        from tidelog.node.joining import cluster_id_of, contacts, parse_voters
+        door = AdminDoor(self, self.config.admin_listen)
+        self._closing.note(Step.ADMIN, door.close)
+        return [door]
 
-        voters = parse_voters(config)
-        where = contacts(config, voters)
-        joined = await self._join(where) if where else None
-        return voters, joined, self.config.cluster_id or cluster_id_of(voters, config.data_directory)
+    async def _take_place(self) -> tuple[WayIn, Site]:
+        """A node that asks to be let in has to say where it listens, and learns its number before it opens its data
+        directory. Every other node takes its directory first: an address that is taken leaves no doubt whose it is."""
+        environment, closing = self._environment, self._closing
+        way_in, contacts = find_way_in(self.config)
+        if contacts:
+            doors = await bind_doors(way_in.config, self.metrics, environment, closing)
+            way_in = await ask_to_be_let_in(way_in, contacts, doors, environment)
+            directory = open_directory(way_in, environment.system, closing)
+        else:
+            directory = open_directory(way_in, environment.system, closing)
+            doors = await bind_doors(way_in.config, self.metrics, environment, closing)
+        return way_in, Site(way_in.config, directory, doors)
 
-    async def _join(self, where: list[tuple[str, int]]) -> Joined | None:
-        """Asks a member to take this node in; the node then has its number. None for one that goes on as it was."""
-        from tidelog.node.joining import ask_to_join
+    def _new_replication(self, site: Site, cluster: Cluster) -> Replication:
+        node_id, service = site.config.node_id, cluster.service
 
-        await self._bind_listeners()
-        own = [(endpoint.host, endpoint.port) for endpoint in self._endpoints()]
-        bound = [(listener.host, listener.port) for listener in self._listeners]
-        joined = await ask_to_join(self.config, own, bound, where)
-        known = joined or read_identity(self.config.data_directory)
-        assert known is not None, "who was a member has a directory of its own"
-        self.config = self.config.with_identity(known.node_id, known.cluster_id)
-        return joined
+        def broker_epoch() -> int:
+            return service.broker_epoch
 
-    def _build_services(self, cluster: Cluster, table: PartitionTable) -> Services:
-        config, service = self.config, cluster.service
-        self._groups = groups = self._new_group_coordinator(service, table)
-        producer_ids = ProducerIds(service)
-        markers = LocalMarkers(table, groups.end_transaction)
-        everywhere = ClusterMarkers(markers, config.node_id, lambda: service.image, cluster.peers.pool)
-        self._transactions = transactions = self._new_transaction_coordinator(service, table, producer_ids, everywhere)
-        metadata, node_id = cluster.runner.metadata, config.node_id
-        cluster.connect()
-        services = Services(
-            node_id=config.node_id,
-            cluster_id=cluster.runner.image.cluster_id,
-            config=config,
-            metadata=metadata,
-            controller=service,
-            channel=cluster.channel,
-            cluster=cluster.membership,
-            partitions=table,
-            producing=Producing(table, metadata, self.metrics, wall_clock_ms),
-            fetching=Fetching(table, config, metadata, self.metrics, wall_clock_ms),
-            producer_ids=producer_ids,
-            groups=groups,
-            transactions=transactions,
-            transactional_writes=TransactionalWrites(
-                transactions, table, RemoteCoordinator(transactions, metadata, node_id, cluster.peers.pool)
-            ),
-            markers=markers,
-            metrics=self.metrics,
-            tasks=BackgroundTasks(),
-            now_ms=wall_clock_ms,
-        )
-        self._dispatcher = Dispatcher(services)
-        return services
+        def alter(changes: Sequence[IsrChange]) -> Awaitable[list[IsrOutcome]]:
+            return alter_partitions(service, cluster.channel, node_id, broker_epoch(), changes)
 
-    def _follow_metadata(self, cluster: Cluster, table: PartitionTable, services: Services) -> None:
-        """In the order in which they need one another: partitions first, then what lives on them."""
-        metadata = cluster.runner.metadata
-        metadata.prepare_with(table.prepare)
-        metadata.subscribe(table.apply)
-        services.groups.metadata_changed(metadata.image, MetadataDelta(metadata.image))
-        services.transactions.metadata_changed(metadata.image, MetadataDelta(metadata.image))
-        metadata.subscribe(services.groups.metadata_changed)
-        metadata.subscribe(services.transactions.metadata_changed)
-        cluster.runner.publish()
+        identity = FetcherIdentity(node_id, broker_epoch, site.directory.cluster_id)
+        clock_ms = self._environment.system.monotonic_ms
+        replication = Replication(site.config, cluster.peers.pool, identity, alter, clock_ms)
+        self._closing.note(Step.REPLICATION, replication.stop)
+        return replication
 
-    async def _serve(self, services: Services) -> None:
-        assert self._dispatcher is not None, "services were built"
-        for listener in self._listeners:
-            await listener.serve(KafkaDoor(self._dispatcher).dispatch)
+    def _become_loaded(self, loaded: Loaded, workers: Executor) -> None:
+        """All logs are open: from now on a stop can leave them in good order."""
+        site, cluster, table = loaded.site, loaded.cluster, loaded.table
+
+        def close() -> None:
+            site.directory.close(broker_epoch=cluster.service.broker_epoch, high_watermarks=table.high_watermarks())
+
+        self._closing.note(Step.DIRECTORY, lambda: _in_thread(workers, close))
+        self._stage = loaded
+
+    def _start_maintenance(self, site: Site, table: PartitionTable, workers: Executor) -> None:
+        now_ms = self._environment.system.wall_clock_ms
+        maintenance = Maintenance(site.config, table, site.directory, self.metrics, workers, now_ms)
+        self._closing.note(Step.MAINTENANCE, maintenance.stop)
+        maintenance.start()
 
     def _give_up(self, reason: str) -> None:
         """The cluster goes on without this node."""
@@ -289,97 +227,6 @@ class Node:
             logger.error("this node stops", reason=reason)
             self.given_up = reason
             self.stopped_by_cluster.set()
-
-    async def _bind_listeners(self) -> None:
-        config = self.config
-        wanted_bytes = config.queued_max_request_bytes
-        budget_bytes = max(
-            wanted_bytes if wanted_bytes > 0 else limits.NODE_IN_FLIGHT_BYTES_MAX,
-            # The largest frame, its size in front of it, and a byte: a budget that is spent is not read for.
-            config.socket_request_max_bytes + limits.FRAME_SIZE_BYTES + 1,
-        )
-        shared = SharedByListeners(self.metrics, monotonic_s, budget_bytes=budget_bytes)
-        several = len(config.bound_listeners) > 1
-        for wanted in config.bound_listeners:
-            settings = ListenerSettings(
-                name=wanted.name,
-                frame_bytes_max=config.socket_request_max_bytes,
-                connections_max=min(config.max_connections, limits.CONNECTIONS_MAX),
-                connections_per_host_max=config.max_connections_per_ip,
-                is_for_nodes=several and wanted.name == config.inter_broker_listener_name,
-                requests_per_connection_max=config.queued_max_requests,
-                backlog=config.socket_listen_backlog_size,
-                send_buffer_bytes=config.socket_send_buffer_bytes,
-                receive_buffer_bytes=config.socket_receive_buffer_bytes,
-                idle_s=config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else float("inf"),
-            )
-            listener = Listener(settings, shared)
-            await listener.bind(wanted.host, wanted.port)
-            self._listeners.append(listener)
-
-    def _offer_samples(self, table: PartitionTable, services: Services) -> None:
-        """What is looked up when somebody scrapes, rather than counted all the time."""
-        assert self._cluster is not None, "the cluster comes before the samples"
-        budget = self._listeners[0].shared.budget
-        self.metrics.sample_node = partial(sample_node, services, self._cluster.runner, table, budget)
-        self.metrics.sample_partitions = table.sample
-        self.metrics.sample_groups = services.groups.sample_groups
-        self.metrics.sample_lag = partial(sample_lag, services.groups, table)
-        self.metrics.sample_transactions = services.transactions.count_states
-        if self._admin is not None:
-            self._loop_delay = LoopDelay(self.metrics.loop_delay.observe)
-            self._loop_delay.start()
-
-    def _endpoints(self) -> list[Endpoint]:
-        """What clients are told: the advertised addresses, completed by what was really bound."""
-        endpoints = []
-        for advertised, bound in zip(self.config.effective_advertised_listeners, self._listeners, strict=True):
-            host = advertised.host if advertised.host not in ("", "0.0.0.0", "::") else socket.gethostname()
-            endpoints.append(Endpoint(advertised.name, host, advertised.port or bound.port))
-        return endpoints
-
-    def _new_group_coordinator(self, controller: ControllerService, table: PartitionTable) -> GroupCoordinator:
-        return GroupCoordinator(
-            self.config,
-            image=controller.image,
-            open_log=partial(_open_log, table, OFFSETS_TOPIC),
-            create_topic=lambda: controller.ensure_topic(OFFSETS_TOPIC),
-        )
-
-    def _new_transaction_coordinator(
-        self, controller: ControllerService, table: PartitionTable, producer_ids: ProducerIds, markers: ClusterMarkers
-    ) -> TransactionCoordinator:
-        return TransactionCoordinator(
-            self.config,
-            image=controller.image,
-            open_log=partial(_open_log, table, TRANSACTIONS_TOPIC),
-            create_topic=lambda: controller.ensure_topic(TRANSACTIONS_TOPIC),
-            coordinator_epoch=lambda index: table.require(TRANSACTIONS_TOPIC, index).leader_epoch,
-            next_producer_id=producer_ids.next_id,
-            markers=markers,
-        )
-
-    def _open_admin(self) -> None:
-        """Takes the admin port at once; who asks there is answered when the node has started, or takes long to."""
-        if self.config.admin_listen is None:
-            return
-        from tidelog.gateways.http.admin import AdminListenError, AdminServer
-
-        host, port = parse_address(self.config.admin_listen)
-        admin = AdminServer(self, host, port)
-        try:
-            admin.bind()
-        except AdminListenError as error:
-            raise NodeStartError(str(error)) from None
-        self._admin = admin
-        self._admin_starting = asyncio.create_task(self._start_admin(admin))
-
-    async def _start_admin(self, admin: AdminServer) -> None:
-        """What it imports would make an ordinary start twice as long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ORDINARY_START_SECONDS):
-                await self._started.wait()
-        await admin.start()
 
     # -- what the admin port asks ------------------------------------------------------------------------------------
 
@@ -389,13 +236,12 @@ class Node:
     def health(self) -> Mapping[str, object]:
         """Only facts: that it can be asked is what makes a node alive. A partition that is offline is told, and is no
         reason to end the node for all the others."""
-        offline = 0 if self._table is None else self._table.offline_count
+        offline = self._stage.table.offline_count if isinstance(self._stage, Loaded) else 0
         return {"partitions": self.partition_count, "offline_partitions": offline}
 
     async def create_topic(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> None:
         """Makes a topic, ready to write to; BrokerError as a client would be answered."""
-        assert self._cluster is not None, "the node was started"
-        [outcome] = await self._cluster.service.create_topics(
+        [outcome] = await self._placed.cluster.service.create_topics(
             [NewTopic(name, partition_count=partitions, configs=tuple(configs.items()))]
         )
         if outcome.error is not None:
@@ -405,65 +251,21 @@ class Node:
 
     async def stop(self) -> None:
         """Answers what is being answered, then closes every log in good order; safe at any point of the start."""
-        was_ready, self._is_ready = self._is_ready, False
-        if was_ready and self._cluster is not None:
-            await self._cluster.hand_over()
-        for listener in self._listeners:
-            listener.stop_accepting()
-        if self._admin_starting is not None:
-            self._admin_starting.cancel()
-            await asyncio.gather(self._admin_starting, return_exceptions=True)
-        if self._loop_delay is not None:
-            self._loop_delay.stop()
-        if self._admin is not None:
-            await self._admin.stop()
-        await self._wait_for_answers()
-        for listener in self._listeners:
-            listener.close_connections()
-        if self._transactions is not None:
-            await self._transactions.stop()
-        if self._groups is not None:
-            await self._groups.stop()
-        if self._dispatcher is not None:
-            await self._dispatcher.stop()
-        if self._replication is not None:
-            await self._replication.stop()
-        if self._maintenance is not None:
-            await self._maintenance.stop()
-        if self._cluster is not None:
-            await self._cluster.stop()
-        directory, self._directory = self._directory, None
-        if directory is not None:
-            await asyncio.get_running_loop().run_in_executor(self._workers, self._close, directory)
-        # A thread may hang in a system call: whoever waits for the stop must be able to give up.
-        await asyncio.to_thread(self._workers.shutdown)
-
-    async def _wait_for_answers(self) -> None:
-        """Producers whose records are being synced would otherwise never hear that they are safe."""
-        deadline_s = monotonic_s() + ANSWER_SECONDS_MAX
-        while self.metrics.waiting_produces and monotonic_s() < deadline_s:
-            await asyncio.sleep(0.005)
-
-    def _close(self, directory: LogDirectory) -> None:
-        high_watermarks = {} if self._table is None else self._table.high_watermarks()
-        # A start that failed before all logs were open has not changed what the last owner left.
-        is_clean = self._table is not None or directory.clean_shutdown
-        broker_epoch = directory.last_broker_epoch
-        if self._table is not None and self._cluster is not None:
-            broker_epoch = self._cluster.service.broker_epoch
-        directory.close(clean=is_clean, broker_epoch=broker_epoch, high_watermarks=high_watermarks)
+        self._is_ready = False
+        await self._closing.close()
 
 
-def _new_replication(config: BrokerConfig, cluster: Cluster, cluster_id: str) -> Replication:
-    def broker_epoch() -> int:
-        return cluster.service.broker_epoch
+def _follow_metadata(cluster: Cluster, table: PartitionTable, services: Services) -> None:
+    """In the order in which they need one another: partitions first, then what lives on them."""
+    metadata = cluster.runner.metadata
+    metadata.prepare_with(table.prepare)
+    metadata.subscribe(table.apply)
+    services.groups.metadata_changed(metadata.image, MetadataDelta(metadata.image))
+    services.transactions.metadata_changed(metadata.image, MetadataDelta(metadata.image))
+    metadata.subscribe(services.groups.metadata_changed)
+    metadata.subscribe(services.transactions.metadata_changed)
+    cluster.runner.publish()
 
-    def alter(changes: Sequence[IsrChange]) -> Awaitable[list[IsrOutcome]]:
-        return alter_partitions(cluster.service, cluster.channel, config.node_id, broker_epoch(), changes)
 
-    return Replication(config, cluster.peers.pool, FetcherIdentity(config.node_id, broker_epoch, cluster_id), alter)
-
-
-def _open_log(table: PartitionTable, topic: str, index: int) -> PartitionLog | None:
-    partition = table.find_partition(topic, index)
-    return None if partition is None or not partition.is_leader else PartitionLog(partition)
+async def _in_thread(workers: Executor, close: Callable[[], None]) -> None:
+    await asyncio.get_running_loop().run_in_executor(workers, close)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tidelog.net.client.errors import RpcError
 from tidelog.net.client.pool import RpcPool
+from tidelog.net.network import NETWORK, Network
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
@@ -28,16 +28,18 @@ class Peers:
         config: BrokerConfig,
         newest_image: Callable[[], MetadataImage],
         configured: Mapping[int, tuple[str, int]],
+        network: Network = NETWORK,
     ) -> None:
         """`configured`: what the operator says about the first voters, which holds against everything else."""
         self._newest_image = newest_image
         self._configured = configured
         self._listener_name = config.inter_node_listener_name
         self._timeout_s = config.controller_quorum_request_timeout_ms / 1000
+        self._is_refused = network.is_refused
         self._members: dict[int, tuple[str, int]] = {}
         self._moved: dict[int, tuple[str, int]] = {}
         """Members that came back at another address and could not register there yet."""
-        self.pool = RpcPool(self.find_address, client_id=f"tidelog-node-{config.node_id}")
+        self.pool = RpcPool(self.find_address, client_id=f"tidelog-node-{config.node_id}", network=network)
 
     def find_address(self, node_id: int) -> tuple[str, int] | None:
         """Where the node said it listens; before it ever did, where the quorum was told it would."""
@@ -85,7 +87,7 @@ class Peers:
                 await asyncio.sleep(LOOK_PAUSE_S)
             try:
                 async with asyncio.timeout(LOOK_SECONDS_MAX):
-                    found = await _is_refused(*address)
+                    found = await self._is_refused(*address)
             except (OSError, TimeoutError):
                 return False
             if found:
@@ -94,22 +96,3 @@ class Peers:
 
     def update_peers(self, addresses: Mapping[int, Address]) -> None:
         self._members.update({node_id: (address.host, address.port) for node_id, address in addresses.items()})
-
-
-async def _is_refused(host: str, port: int) -> bool:
-    """Whether at least one address of the host refuses the connection, and none takes it."""
-    loop = asyncio.get_running_loop()
-    refused = False
-    for family, kind, protocol, _, where in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setblocking(False)
-            try:
-                await loop.sock_connect(probe, where)
-            except ConnectionRefusedError:
-                refused = True
-            except OSError:
-                # An address this machine has no way to says nothing.
-                continue
-            else:
-                return False
-    return refused

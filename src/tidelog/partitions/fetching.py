@@ -35,7 +35,6 @@ from tidelog.partitions.reading import (
 from tidelog.partitions.replica_selection import preferred_read_replica
 from tidelog.protocol.hot_fetch import FetchRequest
 from tidelog.protocol.index import ApiKey
-from tidelog.runtime.clock import monotonic_ms
 from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class Fetcher:
 class Fetching:
     """The fetch service of a node's partitions."""
 
-    __slots__ = ("config", "metadata", "metrics", "now_ms", "sessions", "table")
+    __slots__ = ("clock_ms", "config", "metadata", "metrics", "now_ms", "sessions", "table")
 
     def __init__(
         self,
@@ -102,12 +101,15 @@ class Fetching:
         metadata: MetadataPublisher,
         metrics: NodeMetrics,
         now_ms: Callable[[], int],
+        clock_ms: Callable[[], int],
     ) -> None:
+        """`now_ms` is the time of day, `clock_ms` only moves forward."""
         self.table: Final = table
         self.config: Final = config
         self.metadata: Final = metadata
         self.metrics: Final = metrics
         self.now_ms: Final = now_ms
+        self.clock_ms: Final = clock_ms
         self.sessions: Final = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
 
     def fetch(self, fetcher: Fetcher, request: FetchRequest) -> FetchResponse | Later[FetchResponse]:
@@ -185,7 +187,7 @@ class _Fetch:
         isolation_level = self._request.isolation_level
         replica = self._replica
         allows = self._fetcher.allows
-        first_read_ms = monotonic_ms() if replica is not None and self._is_new else None
+        first_read_ms = self._service.clock_ms() if replica is not None and self._is_new else None
         self._is_new = False
         for target in self._targets:
             partition = find(target.topic_key, target.partition)

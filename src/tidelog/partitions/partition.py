@@ -21,6 +21,7 @@ from tidelog.partitions.core.replica import ReplicaState
 from tidelog.partitions.core.throttle import ReplicationThrottle
 from tidelog.partitions.flushing import Flushing, TimedExecutor
 from tidelog.partitions.rules import produce_rules
+from tidelog.partitions.waiting_fetches import WaitingFetches
 from tidelog.records.batch import decode_header
 from tidelog.records.validation import prepare_produced
 from tidelog.storage.log import AppendResult, Log
@@ -28,7 +29,6 @@ from tidelog.storage.region import LogRegion
 
 if TYPE_CHECKING:
     from tidelog.codec.buffers import Buffer
-    from tidelog.partitions.delayed import DelayedFetch
     from tidelog.telemetry.metrics import TopicMetrics
 
 
@@ -64,7 +64,6 @@ class ReplicaShell(Protocol):
 
 class Partition:
     __slots__ = (
-        "_clock_ms",
         "_config",
         "_executor",
         "_flushing",
@@ -73,6 +72,7 @@ class Partition:
         "_role",
         "_rules",
         "_shell",
+        "clock_ms",
         "commit_waiters",
         "failure",
         "fetch_waiters",
@@ -111,9 +111,9 @@ class Partition:
         self.metrics = metrics
         self.failure: BrokerError | None = None
         """Set when the disk under this partition failed: it takes no more writes until the node is restarted."""
-        self.fetch_waiters: set[DelayedFetch] = set()
+        self.fetch_waiters = WaitingFetches()
         """Consumers that wait for more to be committed."""
-        self.follower_waiters: set[DelayedFetch] = set()
+        self.follower_waiters = WaitingFetches()
         """Replicas that wait for more to be written."""
         self.leader_throttle: ReplicationThrottle | None = None
         """What slows down replicas that are not in sync when they fetch from here; None where the topic names none."""
@@ -129,7 +129,7 @@ class Partition:
         self.has_followers = self._leader is None or len(self._leader.replicas) > 1
         """Whether there is more than one replica."""
         self._shell = shell
-        self._clock_ms = clock_ms
+        self.clock_ms = clock_ms
         self._executor = executor
         self._flushing: Flushing | None = None
         self.config = config
@@ -154,7 +154,7 @@ class Partition:
             self._flushing.stop()
         self._flushing = Flushing(self, config, self._executor) if Flushing.is_needed(config) else None
         self._maybe_sync()
-        if self._leader is not None and self._leader.min_in_sync_changed(config.min_insync_replicas, self._clock_ms()):
+        if self._leader is not None and self._leader.min_in_sync_changed(config.min_insync_replicas, self.clock_ms()):
             self._high_watermark_moved()
 
     # -- the role --------------------------------------------------------------------------------------------------

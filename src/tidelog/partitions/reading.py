@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.partitions.fetch_session import FetchTarget
 from tidelog.partitions.partition import Partition
-from tidelog.runtime.clock import monotonic_ms
 from tidelog.storage.region import LogRegion
 
 READ_COMMITTED: Final = 1
@@ -131,7 +130,7 @@ def read_for_follower(
             answer.diverging_epoch = _diverging_epoch(partition, target)
         if answer.diverging_epoch is None:
             throttle = None if replica.node_id in leader.in_sync else partition.leader_throttle
-            if throttle is not None and throttle.is_exceeded(monotonic_ms()):
+            if throttle is not None and throttle.is_exceeded(partition.clock_ms()):
                 max_bytes, min_one_batch = 0, False
             region = partition.read(
                 target.fetch_offset,
@@ -142,7 +141,7 @@ def read_for_follower(
             if region is not None and region.size:
                 answer.region = region
                 if throttle is not None:
-                    throttle.spend(region.size, monotonic_ms())
+                    throttle.spend(region.size, partition.clock_ms())
             if now_ms is not None:
                 partition.follower_fetched(
                     replica.node_id, replica.broker_epoch, target.fetch_offset, target.log_start_offset, now_ms

@@ -7,7 +7,6 @@ quorum of one is the same thing: it elects itself while it starts and commits by
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -63,6 +62,7 @@ from tidelog.raft.status import QuorumStatus, describe
 from tidelog.raft.store import QuorumStore
 from tidelog.raft.syncing import Syncer
 from tidelog.raft.transport import Address, Transport
+from tidelog.runtime.system import SYSTEM, System
 from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.errors import StorageFailure
 from tidelog.telemetry.logs import get_logger
@@ -73,11 +73,14 @@ RETRY_AFTER_FAILURE_S = 1.0
 logger = get_logger("tidelog.raft")
 
 
-class _SystemRandomness:
+class _Randomness:
     """Without the `random` module, which a node would have to import for this alone."""
 
+    def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
+        self._random_bytes = random_bytes
+
     def randrange(self, stop: int) -> int:
-        return int.from_bytes(os.urandom(8), "big") % stop
+        return int.from_bytes(self._random_bytes(8), "big") % stop
 
 
 class Quorum(Commands):
@@ -90,8 +93,7 @@ class Quorum(Commands):
         *,
         state_machine: StateMachine,
         transport: Transport,
-        wall_clock_ms: Callable[[], int],
-        monotonic_s: Callable[[], float],
+        system: System = SYSTEM,
         executor: Executor | None = None,
         failed: Callable[[str], None] = lambda _reason: None,
     ) -> None:
@@ -100,9 +102,8 @@ class Quorum(Commands):
         self._state_machine = state_machine
         self._transport = transport
         self._tell_failed = failed
-        self._wall_clock_ms = wall_clock_ms
-        self._monotonic_s = monotonic_s
-        self._store = QuorumStore(data_directory, segment_bytes=settings.segment_bytes, now_ms=wall_clock_ms)
+        self._system = system
+        self._store = QuorumStore(data_directory, segment_bytes=settings.segment_bytes, system=system)
         self._syncer = Syncer(self._store, executor, self._persisted, self._storage_failed)
         self._applier = Applier(
             self._store, state_machine, executor, term_of=self._term_of, applied=self._state_has_moved
@@ -170,8 +171,10 @@ class Quorum(Commands):
             election_timeout_ms=settings.election_timeout_ms,
             heartbeat_interval_ms=max(1, min(settings.heartbeat_interval_ms, settings.election_timeout_ms // 5)),
             request_timeout_ms=2 * settings.election_timeout_ms,
+            append_bytes_max=settings.append_bytes_max,
         )
-        self._machine = machine = RaftMachine(machine_settings, recovered, _SystemRandomness(), self._now_ms())
+        randomness = _Randomness(self._system.random_bytes)
+        self._machine = machine = RaftMachine(machine_settings, recovered, randomness, self._now_ms())
         self._outage = None
         self._use_members(machine.members)
         known = machine.members.find(settings.node_id)
@@ -259,7 +262,7 @@ class Quorum(Commands):
             raise self._outage
         if not self.is_leader:
             raise NotLeader(self.leader_id)
-        data = build_metadata_batch(map(encode_metadata_record, records), self._wall_clock_ms())
+        data = build_metadata_batch(map(encode_metadata_record, records), self._system.wall_clock_ms())
         if len(data) > RAFT_ENTRY_BYTES_MAX:
             raise BrokerError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -287,7 +290,7 @@ class Quorum(Commands):
     # -- the machine ---------------------------------------------------------------------------------------------------
 
     def _now_ms(self) -> int:
-        return int(self._monotonic_s() * 1000)
+        return int(self._system.monotonic_s() * 1000)
 
     def _get_machine(self) -> RaftMachine:
         assert self._machine is not None, "the quorum was started"
@@ -347,7 +350,7 @@ class Quorum(Commands):
                 return
             self._timer.cancel()
         self._timer_ms = deadline_ms
-        delay_s = max(0.0, deadline_ms / 1000 - self._monotonic_s())
+        delay_s = max(0.0, deadline_ms / 1000 - self._system.monotonic_s())
         self._timer = asyncio.get_running_loop().call_later(min(delay_s, 3600.0), self._tick)
 
     def _tick(self) -> None:

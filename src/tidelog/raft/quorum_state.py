@@ -15,6 +15,7 @@ from tidelog.model.ids import decode_topic_id, encode_topic_id
 from tidelog.raft.core.effects import HardState
 from tidelog.raft.core.members import ANY_DIRECTORY
 from tidelog.raft.core.settings import NOBODY
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.files import read_whole, write_whole
 
 QUORUM_STATE_FILE = "quorum-state"
@@ -33,9 +34,9 @@ def read_quorum_state(directory: str) -> HardState | None:
     return None if content is None else decode_quorum_state(content)
 
 
-def write_quorum_state(directory: str, state: HardState) -> None:
+def write_quorum_state(directory: str, state: HardState, disk: Disk = DISK) -> None:
     """After this the term and the vote survive a crash of the machine; OSError when the disk refuses."""
-    write_whole(os.path.join(directory, QUORUM_STATE_FILE), encode_quorum_state(state), sync=True)
+    write_whole(os.path.join(directory, QUORUM_STATE_FILE), encode_quorum_state(state), sync=True, disk=disk)
 
 
 def encode_quorum_state(state: HardState) -> bytes:

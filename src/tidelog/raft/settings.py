@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidelog.model.limits import RAFT_APPEND_BYTES_MAX
 from tidelog.model.value import Value
 from tidelog.raft.core.members import NO_MEMBERS, MemberSet
 
@@ -20,6 +21,8 @@ class QuorumSettings(Value, kw_only=True):
     """How long a follower waits for its leader before it asks for votes: this long up to twice as long, by chance."""
     heartbeat_interval_ms: int = 200
     """How often a leader is heard; at least five times per election timeout."""
+    append_bytes_max: int = RAFT_APPEND_BYTES_MAX
+    """How much of the log one message carries."""
     segment_bytes: int = 1024 * 1024 * 1024
     snapshot_after_bytes: int = 20 * 1024 * 1024
     """Bytes of log behind the last snapshot that make the next one worth while."""

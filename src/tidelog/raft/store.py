@@ -7,7 +7,7 @@ the one before it and the log behind that are kept, so that a damaged snapshot c
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +36,8 @@ from tidelog.raft.snapshot_file import (
     snapshot_file_name,
 )
 from tidelog.records.batch import BatchHeader, CorruptBatch, decode_header, iterate_headers
+from tidelog.runtime.disk import Folder
+from tidelog.runtime.system import SYSTEM, System
 from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.files import read_whole, remove_if_present, sync_directory
@@ -79,7 +81,7 @@ class PendingSync:
         """May run in another thread. StorageFailure: nothing is known of what was to be synced."""
         try:
             if self.hard_state is not None:
-                write_quorum_state(self.directory, self.hard_state)
+                write_quorum_state(self.directory, self.hard_state, self.flush.disk)
         except OSError as error:
             raise StorageFailure(f"quorum-state cannot be written: {error}") from error
         self.flush.sync()
@@ -91,10 +93,10 @@ class Batch(NamedTuple):
 
 
 class QuorumStore:
-    def __init__(self, data_directory: Path, *, segment_bytes: int, now_ms: Callable[[], int]) -> None:
+    def __init__(self, data_directory: Path, *, segment_bytes: int, system: System = SYSTEM) -> None:
         self.path = data_directory / str(METADATA_PARTITION)
         self.directory = str(self.path)
-        self._now_ms = now_ms
+        self._system = system
         self._config = TopicConfig(
             segment_bytes=segment_bytes, segment_ms=INT64_MAX // 2, retention_ms=-1, cleanup_policy=frozenset()
         )
@@ -130,7 +132,7 @@ class QuorumStore:
                 METADATA_PARTITION,
                 self._config,
                 topic_id=METADATA_TOPIC_ID,
-                now_ms=self._now_ms,
+                system=self._system,
                 recovery_point=snapshot_end,
                 clean_shutdown=False,
             )
@@ -249,7 +251,7 @@ class QuorumStore:
             self._hard_state = persist.hard_state
         if persist.truncate_to is not None:
             self._truncate(persist.truncate_to)
-        now_ms = self._now_ms()
+        now_ms = self._system.wall_clock_ms()
         for entry in persist.entries:
             if entry.kind is EntryKind.RECORDS or not entry.data:
                 data = encode_entry(entry, members, leader_id, now_ms)
@@ -264,17 +266,16 @@ class QuorumStore:
 
     def write_hard_state(self, hard_state: HardState) -> None:
         """On disk when this returns; OSError when it is refused."""
-        write_quorum_state(self.directory, hard_state)
+        write_quorum_state(self.directory, hard_state, self._system.disk)
         self._hard_state = None
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether the disk is likely to take so much, and the small files that go with it."""
-        found = os.statvfs(self.directory)
-        return found.f_bavail * found.f_frsize >= size_bytes + ROOM_BYTES
+        return self._system.disk.room_at(self.directory).free_bytes >= size_bytes + ROOM_BYTES
 
     def give_up_reserve(self) -> None:
         """Room for what is written next."""
-        ReservedRoom(str(self.path.parent)).give_up()
+        ReservedRoom(Folder(str(self.path.parent), self._system.disk)).give_up()
 
     def _truncate(self, offset: int) -> None:
         """Synced at once, before anything else takes the place of what is cut: a crash may otherwise mix the two."""
@@ -282,7 +283,7 @@ class QuorumStore:
         log.rearranger.truncate_to(offset)
         try:
             log.active_segment.open_file().sync()
-            sync_directory(self.directory)
+            sync_directory(self.directory, self._system.disk)
         except OSError as error:
             raise StorageFailure(f"the metadata log cannot be truncated: {error}") from error
         logger.info("metadata log truncated", offset=offset)
@@ -329,9 +330,9 @@ class QuorumStore:
         path = self._snapshot_path(snapshot)
         temporary = path + ".tmp"
         try:
-            with SegmentFile(temporary, WRITE_NEW) as file:
+            with SegmentFile(temporary, WRITE_NEW, self._system.disk) as file:
                 position = 0
-                for batch in encode_snapshot(values, members, snapshot, self._now_ms()):
+                for batch in encode_snapshot(values, members, snapshot, self._system.wall_clock_ms()):
                     file.write(batch, position)
                     position += len(batch)
                 file.sync()
@@ -339,7 +340,7 @@ class QuorumStore:
         except OSError:
             remove_if_present(temporary)
             raise
-        sync_directory(self.directory)
+        sync_directory(self.directory, self._system.disk)
 
     def adopt_snapshot(self, snapshot: SnapshotId, bytes_since: int) -> int:
         """The snapshot is on disk: what the one before it stands for can go. Where the log begins now."""
@@ -369,7 +370,7 @@ class QuorumStore:
     def store_snapshot_part(self, snapshot: SnapshotId, position: int, data: bytes) -> None:
         flags = WRITE_NEW if position == 0 else WRITE_OR_CREATE
         try:
-            with SegmentFile(self._snapshot_path(snapshot) + PART_SUFFIX, flags) as file:
+            with SegmentFile(self._snapshot_path(snapshot) + PART_SUFFIX, flags, self._system.disk) as file:
                 file.write(data, position)
         except OSError as error:
             raise StorageFailure(f"a snapshot cannot be written: {error}") from error
@@ -385,12 +386,12 @@ class QuorumStore:
         """Puts what has come, and was read, in the place of the log, for good."""
         part = self._snapshot_path(snapshot) + PART_SUFFIX
         try:
-            with SegmentFile(part, READ) as file:
+            with SegmentFile(part, READ, self._system.disk) as file:
                 file.sync()
             os.replace(part, self._snapshot_path(snapshot))
-            sync_directory(self.directory)
+            sync_directory(self.directory, self._system.disk)
             self.log.rearranger.truncate_fully_and_start_at(snapshot.end_offset)
-            sync_directory(self.directory)
+            sync_directory(self.directory, self._system.disk)
         except OSError as error:
             raise StorageFailure(f"a snapshot cannot be installed: {error}") from error
         self._remember(snapshot)

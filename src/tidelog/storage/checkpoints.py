@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping
 
 from tidelog.model.ids import TopicPartition
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.files import read_whole, write_whole
 from tidelog.storage.recovery import LogHint
 
@@ -60,16 +61,16 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         return {}
 
 
-def write_offsets(path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = False) -> None:
+def write_offsets(path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = False, disk: Disk = DISK) -> None:
     """Replaces the file. Unsynced, a crash of the machine may leave an older or a damaged one; both are safe."""
-    write_whole(path, encode_offsets(offsets), sync=sync)
+    write_whole(path, encode_offsets(offsets), sync=sync, disk=disk)
 
 
-def write_log_ends(path: str, hints: Mapping[TopicPartition, LogHint]) -> None:
+def write_log_ends(path: str, hints: Mapping[TopicPartition, LogHint], disk: Disk = DISK) -> None:
     """`topic partition active-base active-size end` per line; not synced, since a log does not believe it blindly."""
     lines = [_VERSION, str(len(hints))]
     lines += (f"{topic} {partition} {' '.join(map(str, hint))}" for (topic, partition), hint in sorted(hints.items()))
-    write_whole(path, ("\n".join(lines) + "\n").encode())
+    write_whole(path, ("\n".join(lines) + "\n").encode(), disk=disk)
 
 
 def read_log_ends(path: str) -> dict[TopicPartition, LogHint]:

@@ -18,6 +18,7 @@ from tidelog.storage.scan import RELATIVE_OFFSET_MAX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidelog.runtime.disk import Folder
     from tidelog.storage.compaction_pass import CompactionResult
     from tidelog.storage.log import Log
     from tidelog.storage.segment import Segment
@@ -59,7 +60,7 @@ class SourceSegment(NamedTuple):
 class CompactionPlan(NamedTuple):
     """All a pass may know of the log; a copy, so that the owner goes on appending."""
 
-    directory: str
+    folder: Folder
     groups: tuple[tuple[SourceSegment, ...], ...]
     """Neighbouring segments that become one."""
     first_dirty_offset: int
@@ -120,7 +121,7 @@ def plan_compaction(log: Log, cleanable: CleanableRange, now_ms: int) -> Compact
         for entry in log.producer_state
     }
     return CompactionPlan(
-        log.directory,
+        log.active_segment.folder,
         tuple(tuple(map(_describe, group)) for group in group_segments(sources, log.config.segment_bytes)),
         cleanable.first_dirty_offset,
         cleanable.first_uncleanable_offset,

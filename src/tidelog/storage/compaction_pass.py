@@ -207,7 +207,7 @@ class _Pass:
 
     def clean_group(self, group: tuple[SourceSegment, ...]) -> None:
         plan = self.plan
-        segment = Segment.create(plan.directory, group[0].base_offset, plan.now_ms, suffix=CLEANED_SUFFIX)
+        segment = Segment.create(plan.folder, group[0].base_offset, plan.now_ms, suffix=CLEANED_SUFFIX)
         segment.index_interval_bytes = plan.index_interval_bytes
         self.result.segments.append(segment)
         file = segment.open_file()

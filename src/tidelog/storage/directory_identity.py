@@ -10,9 +10,12 @@ import base64
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from tidelog.runtime.disk import DISK, Disk
+from tidelog.runtime.system import SYSTEM, System
 from tidelog.storage.files import read_whole, write_whole
 
 LOCK_FILE = ".lock"
@@ -32,10 +35,10 @@ class DirectoryIdentity(NamedTuple):
     directory_id: str
 
 
-def new_kafka_uuid() -> str:
+def new_kafka_uuid(random_bytes: Callable[[int], bytes] = os.urandom) -> str:
     """Random, in the 22 characters Kafka prints; never with a leading dash, which command lines take for an option."""
     while True:
-        text = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        text = base64.urlsafe_b64encode(random_bytes(16)).decode().rstrip("=")
         if not text.startswith("-"):
             return text
 
@@ -43,7 +46,7 @@ def new_kafka_uuid() -> str:
 class DirectoryLock:
     """Held until `release`, or until the process is gone however it ended."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, disk: Disk = DISK) -> None:
         path = os.path.join(directory, LOCK_FILE)
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -65,7 +68,7 @@ class DirectoryLock:
         with suppress(OSError):
             # The lock holds without the name of its holder, and what makes room on a full disk is only now to come.
             os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+            disk.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -124,7 +127,11 @@ def foreign_directories(directory: str) -> list[str]:
 
 
 def claim_identity(
-    directory: str, node_id: int, cluster_id: str | None, directory_id: str | None = None
+    directory: str,
+    node_id: int,
+    cluster_id: str | None,
+    directory_id: str | None = None,
+    system: System = SYSTEM,
 ) -> DirectoryIdentity:
     """Read whose the directory is, or write it into a new one. Without a cluster id, any (or a new one) is taken."""
     found = read_identity(directory)
@@ -134,7 +141,11 @@ def claim_identity(
                 f"{directory} is no data directory of Tidelog: it holds {foreign[0]}/ and has no {META_FILE}; name an "
                 "empty one"
             )
-        found = DirectoryIdentity(cluster_id or new_kafka_uuid(), node_id, directory_id or new_kafka_uuid())
+        found = DirectoryIdentity(
+            cluster_id or new_kafka_uuid(system.random_bytes),
+            node_id,
+            directory_id or new_kafka_uuid(system.random_bytes),
+        )
         lines = (
             "#",
             f"cluster.id={found.cluster_id}",
@@ -142,7 +153,8 @@ def claim_identity(
             f"node.id={found.node_id}",
             f"version={META_VERSION}",
         )
-        write_whole(os.path.join(directory, META_FILE), ("\n".join(lines) + "\n").encode(), sync=True)
+        content = ("\n".join(lines) + "\n").encode()
+        write_whole(os.path.join(directory, META_FILE), content, sync=True, disk=system.disk)
         return found
     if found.node_id != node_id:
         raise DirectoryRefused(f"the data directory {directory} belongs to node {found.node_id}, not to node {node_id}")

@@ -13,6 +13,7 @@ import threading
 from contextlib import suppress
 from typing import Final, Protocol
 
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.segment_file import READ, WRITE_NEW, SegmentFile
 
 LOG_SUFFIX: Final = ".log"
@@ -100,14 +101,14 @@ RESIDENT_INDEXES: Final = Residency(_INDEX_BYTES_RESIDENT_MAX)
 """Bytes of loaded indexes of closed segments; those of active segments are needed by every append and stay."""
 
 
-def write_whole(path: str, content: bytes, *, sync: bool = False) -> None:
+def write_whole(path: str, content: bytes, *, sync: bool = False, disk: Disk = DISK) -> None:
     """Replace the file's content in one step: readers and crashes of the process see the old or the new, never a mix.
 
     Only with `sync` does that hold for a crash of the machine, and then the new name survives it too.
     """
     temporary = path + ".tmp"
     try:
-        with SegmentFile(temporary, WRITE_NEW) as file:
+        with SegmentFile(temporary, WRITE_NEW, disk) as file:
             file.write(content, 0)
             if sync:
                 file.sync()
@@ -116,7 +117,7 @@ def write_whole(path: str, content: bytes, *, sync: bool = False) -> None:
         remove_if_present(temporary)
         raise
     if sync:
-        sync_directory(os.path.dirname(path))
+        sync_directory(os.path.dirname(path), disk)
 
 
 def read_whole(path: str) -> bytes | None:
@@ -134,10 +135,10 @@ def remove_if_present(path: str) -> None:
         os.unlink(path)
 
 
-def sync_directory(path: str) -> None:
+def sync_directory(path: str, disk: Disk = DISK) -> None:
     """After this, files created, renamed or removed in the directory stay so across a crash of the machine."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(fd)  # noqa: TID251 - a directory has no bytes of ours
+        disk.fsync(fd)
     finally:
         os.close(fd)

@@ -11,6 +11,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.errors import CorruptIndex
 from tidelog.storage.files import read_whole, write_whole
 
@@ -47,19 +48,20 @@ def encode_checkpoint(entries: list[EpochStart]) -> bytes:
 class LeaderEpochs:
     """Both epochs and start offsets strictly ascend from entry to entry."""
 
-    __slots__ = ("_entries", "_unsaved", "latest_epoch", "path")
+    __slots__ = ("_disk", "_entries", "_unsaved", "latest_epoch", "path")
 
-    def __init__(self, path: str, entries: list[EpochStart]) -> None:
+    def __init__(self, path: str, entries: list[EpochStart], disk: Disk = DISK) -> None:
         self.path = path
+        self._disk = disk
         self._entries = entries
         self._unsaved = False
         self.latest_epoch = entries[-1].epoch if entries else NO_EPOCH
 
     @classmethod
-    def load(cls, path: str) -> LeaderEpochs:
+    def load(cls, path: str, disk: Disk = DISK) -> LeaderEpochs:
         """From the file; no file means no epochs, a damaged one raises CorruptIndex."""
         content = read_whole(path)
-        return cls(path, decode_checkpoint(content) if content is not None else [])
+        return cls(path, decode_checkpoint(content) if content is not None else [], disk)
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:
@@ -121,7 +123,7 @@ class LeaderEpochs:
         if not self._unsaved:
             return
         try:
-            write_whole(self.path, encode_checkpoint(self._entries))
+            write_whole(self.path, encode_checkpoint(self._entries), disk=self._disk)
             self._unsaved = False
         except OSError as error:
             logger.warning("cannot write %s yet: %s", self.path, error)

@@ -10,6 +10,8 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from tidelog.runtime.disk import Folder
+from tidelog.runtime.system import SYSTEM, System
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.files import remove_if_present
 from tidelog.storage.log_flusher import LogFlusher
@@ -21,7 +23,6 @@ from tidelog.storage.partition_metadata import write_partition_metadata
 from tidelog.storage.recovery import LogHint, load_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tidelog.config.topic import TopicConfig
@@ -61,7 +62,7 @@ class Log:
         config: TopicConfig,
         *,
         topic_id: bytes | None = None,
-        now_ms: Callable[[], int],
+        system: System = SYSTEM,
         recovery_point: int = 0,
         log_start_offset: int | None = None,
         clean_shutdown: bool,
@@ -75,11 +76,11 @@ class Log:
         counts only after a crash: a clean shutdown says that everything was flushed. A stale `hint` is ignored.
         Without `leftovers`, the files of dropped segments are removed at once.
         """
-        path = os.fspath(directory)
+        folder = Folder(os.fspath(directory), system.disk)
         try:
             loaded = load_log(
-                path,
-                now_ms=now_ms(),
+                folder,
+                now_ms=system.wall_clock_ms(),
                 expiration_ms=producer_id_expiration_ms,
                 index_interval_bytes=config.index_interval_bytes,
                 recovery_point=recovery_point,
@@ -89,18 +90,18 @@ class Log:
                 reserved_bytes=reserved_bytes(config),
             )
             state = LogState(
-                path,
+                folder,
                 topic_partition,
                 config,
                 loaded,
                 recovery_point=min(recovery_point, loaded.log_end_offset)
                 if loaded.recovered
                 else loaded.log_end_offset,
-                now_ms=now_ms,
+                system=system,
             )
             log = cls(state, leftovers, loaded.recovered)
             if topic_id is not None and not loaded.has_metadata:
-                write_partition_metadata(path, topic_id)
+                write_partition_metadata(folder.path, topic_id, folder.disk)
             if log.log_end_offset < log.log_start_offset:
                 logger.warning(
                     "%s ends at offset %d, below its start %d: starting again there",
@@ -125,7 +126,7 @@ class Log:
 
     @property
     def directory(self) -> str:
-        return self._state.directory
+        return self._state.folder.path
 
     @property
     def config(self) -> TopicConfig:
@@ -135,7 +136,7 @@ class Log:
         self._state.update_config(config)
 
     def now_ms(self) -> int:
-        return self._state.now_ms()
+        return self._state.system.wall_clock_ms()
 
     @property
     def log_start_offset(self) -> int:

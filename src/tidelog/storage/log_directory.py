@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.model.limits import TOPIC_NAME_LENGTH_MAX
+from tidelog.runtime.disk import Folder
+from tidelog.runtime.system import SYSTEM, System
 from tidelog.storage.checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
@@ -69,7 +71,7 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 class LogDirectory:
     """Made by `open`. `logs` holds every log that is open; `clean_shutdown` says how the last owner left."""
 
-    def __init__(self, path: Path, lock: DirectoryLock, now_ms: Callable[[], int]) -> None:
+    def __init__(self, path: Path, lock: DirectoryLock, system: System) -> None:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
         self.cluster_id = ""
@@ -82,14 +84,14 @@ class LogDirectory:
         self.cleaner_offsets: dict[TopicPartition, int] = {}
         """Up to where compaction has come, per compacted log."""
         self._lock = lock
-        self._now_ms = now_ms
+        self._system = system
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._log_ends: dict[TopicPartition, LogHint] = {}
         """Of logs closed cleanly and not opened since."""
         self._leftovers = Leftovers()
         self._traces: Traces | None = None
-        self.reserved_room = ReservedRoom(str(path))
+        self.reserved_room = ReservedRoom(Folder(str(path), system.disk))
 
     @classmethod
     def open(
@@ -98,8 +100,8 @@ class LogDirectory:
         *,
         node_id: int,
         cluster_id: str | None,
-        now_ms: Callable[[], int],
         directory_id: str | None = None,
+        system: System = SYSTEM,
     ) -> LogDirectory:
         """Lock and read the directory, making it when it is missing; DirectoryRefused when it cannot be had.
 
@@ -110,12 +112,12 @@ class LogDirectory:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DirectoryRefused(f"the data directory {path} cannot be made: {error.strerror}") from None
-        lock = DirectoryLock(str(path))
+        lock = DirectoryLock(str(path), system.disk)
         try:
-            directory = cls(path, lock, now_ms)
+            directory = cls(path, lock, system)
             directory._traces = traces
             directory.reserved_room.settle()
-            identity = claim_identity(str(path), node_id, cluster_id, directory_id)
+            identity = claim_identity(str(path), node_id, cluster_id, directory_id, system)
             directory.cluster_id = identity.cluster_id
             directory.directory_id = identity.directory_id
             directory._load_state()
@@ -152,7 +154,7 @@ class LogDirectory:
                 logger.warning("%s is there, but does not name a broker epoch", CLEAN_SHUTDOWN_FILE)
             # From here on logs change: the marker must not outlive the state it describes.
             os.unlink(self._file(CLEAN_SHUTDOWN_FILE))
-            sync_directory(str(self.path))
+            sync_directory(str(self.path), self._system.disk)
         self._recovery_points = read_offsets(self._file(RECOVERY_POINT_FILE))
         self._log_starts = read_offsets(self._file(LOG_START_FILE))
         self.high_watermarks = read_offsets(self._file(HIGH_WATERMARK_FILE))
@@ -212,7 +214,7 @@ class LogDirectory:
             topic_partition,
             config,
             topic_id=topic_id,
-            now_ms=self._now_ms,
+            system=self._system,
             recovery_point=self._recovery_points.get(topic_partition, 0),
             log_start_offset=self._log_starts.get(topic_partition),
             clean_shutdown=self.clean_shutdown or topic_partition in self._log_ends,
@@ -240,7 +242,7 @@ class LogDirectory:
         """After this the logs do not exist, not even after a crash; their space is freed later."""
         renamed = [self._rename_deleted(topic_partition) for topic_partition in topic_partitions]
         if any(renamed):
-            sync_directory(str(self.path))
+            sync_directory(str(self.path), self._system.disk)
 
     def _rename_deleted(self, topic_partition: TopicPartition) -> bool:
         """Whether there was such a log."""
@@ -253,13 +255,13 @@ class LogDirectory:
         self._log_ends.pop(topic_partition, None)
         for offsets in (self._recovery_points, self._log_starts, self.high_watermarks, self.cleaner_offsets):
             offsets.pop(topic_partition, None)
-        suffix = f"-{topic_partition.partition}.{os.urandom(16).hex()}{DELETE_SUFFIX}"
+        suffix = f"-{topic_partition.partition}.{self._system.random_bytes(16).hex()}{DELETE_SUFFIX}"
         doomed = self._file(topic_partition.topic[: FILE_NAME_LENGTH_MAX - len(suffix)] + suffix)
         try:
             os.rename(path, doomed)
         except FileNotFoundError:
             return False
-        self._leftovers.add([doomed], size_bytes, self._now_ms() + delay_ms)
+        self._leftovers.add([doomed], size_bytes, self._system.wall_clock_ms() + delay_ms)
         return True
 
     def take_leftovers(self) -> list[str]:
@@ -267,8 +269,8 @@ class LogDirectory:
         `remove_all` them, in any thread."""
         if not self._leftovers:
             return []
-        disk = os.statvfs(self.path)
-        return self._leftovers.take_due(self._now_ms(), disk.f_bavail * disk.f_frsize)
+        system = self._system
+        return self._leftovers.take_due(system.wall_clock_ms(), system.disk.room_at(self.path).free_bytes)
 
     # -- checkpoints and closing ---------------------------------------------------------------------------------
 
@@ -285,26 +287,26 @@ class LogDirectory:
         """Save recovery points, log starts and (where given) high watermarks; OSError when the disk refuses."""
         for topic_partition, log in self.logs.items():
             self._remember(topic_partition, log)
-        write_offsets(self._file(RECOVERY_POINT_FILE), self._recovery_points, sync=sync)
-        write_offsets(self._file(LOG_START_FILE), self._log_starts, sync=sync)
+        write_offsets(self._file(RECOVERY_POINT_FILE), self._recovery_points, sync=sync, disk=self._system.disk)
+        write_offsets(self._file(LOG_START_FILE), self._log_starts, sync=sync, disk=self._system.disk)
         if high_watermarks is not None:
             self.high_watermarks.update(high_watermarks)
-            write_offsets(self._file(HIGH_WATERMARK_FILE), self.high_watermarks, sync=sync)
+            write_offsets(self._file(HIGH_WATERMARK_FILE), self.high_watermarks, sync=sync, disk=self._system.disk)
 
     def write_log_starts(self) -> None:
         """Save where the logs begin: what DeleteRecords promised must hold after a crash."""
         for topic_partition, log in self.logs.items():
             self._remember(topic_partition, log)
-        write_offsets(self._file(LOG_START_FILE), self._log_starts)
+        write_offsets(self._file(LOG_START_FILE), self._log_starts, disk=self._system.disk)
 
     def write_cleaner_offsets(self) -> None:
-        write_offsets(self._file(CLEANER_FILE), self.cleaner_offsets)
+        write_offsets(self._file(CLEANER_FILE), self.cleaner_offsets, disk=self._system.disk)
 
     def close(
         self, *, clean: bool = True, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None
     ) -> None:
         """Close every log. If all of them could be flushed, a clean stop leaves the marker that says so."""
-        unflushed = flush_together(list(self.logs.values())) if clean else {}
+        unflushed = flush_together(list(self.logs.values()), self._system.disk) if clean else {}
         for topic_partition, log in self.logs.items():
             try:
                 if log in unflushed:
@@ -318,9 +320,9 @@ class LogDirectory:
             try:
                 self.write_checkpoints(high_watermarks, sync=True)
                 self._log_ends.update((topic_partition, log.hint) for topic_partition, log in self.logs.items())
-                write_log_ends(self._file(LOG_ENDS_FILE), self._log_ends)
+                write_log_ends(self._file(LOG_ENDS_FILE), self._log_ends, self._system.disk)
                 marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-                write_whole(self._file(CLEAN_SHUTDOWN_FILE), marker.encode(), sync=True)
+                write_whole(self._file(CLEAN_SHUTDOWN_FILE), marker.encode(), sync=True, disk=self._system.disk)
             except OSError as error:
                 logger.error("the next start will check all logs: %s", error)
                 remove_if_present(self._file(CLEAN_SHUTDOWN_FILE))

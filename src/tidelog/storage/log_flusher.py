@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from tidelog.model.errors import BrokerError
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.files import sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Executor, Future
 
     from tidelog.storage.log import Log
     from tidelog.storage.log_state import LogState
@@ -24,10 +25,11 @@ LOGS_AT_A_TIME: Final = 256
 class PendingFlush:
     """Files to sync. Once `sync` returned, every batch below `end_offset` survives a crash of the machine."""
 
-    __slots__ = ("directories", "end_offset", "files")
+    __slots__ = ("directories", "disk", "end_offset", "files")
 
-    def __init__(self, files: list[SegmentFile], directories: list[str], end_offset: int) -> None:
+    def __init__(self, files: list[SegmentFile], directories: list[str], end_offset: int, disk: Disk = DISK) -> None:
         self.files = files
+        self.disk = disk
         self.directories = directories
         """To be synced too, because something was created or removed in them."""
         self.end_offset = end_offset
@@ -40,7 +42,7 @@ class PendingFlush:
             for file in self.files:
                 file.sync_data()
             for directory in self.directories:
-                sync_directory(directory)
+                sync_directory(directory, self.disk)
         except OSError as error:
             raise StorageFailure(f"cannot sync up to offset {self.end_offset}: {error}") from error
 
@@ -70,7 +72,7 @@ class LogFlusher:
             first = state.segment_index(state.recovery_point)
             files = [segment.open_file() for segment in state.segments[first:] if segment.size]
             directories = list(state.unsynced_directories)
-        flush = PendingFlush(files, directories, state.log_end_offset)
+        flush = PendingFlush(files, directories, state.log_end_offset, state.folder.disk)
         state.flush_begun(flush)
         return flush
 
@@ -89,20 +91,21 @@ class LogFlusher:
         self.finish_flush(flush)
 
 
-def flush_together(logs: Sequence[Log]) -> dict[Log, OSError | BrokerError]:
-    """Flush many logs; those that could not be, and why: none of these may be flushed again (see `PendingFlush.sync`).
+def flush_together(logs: Sequence[Log], disk: Disk = DISK) -> dict[Log, OSError | BrokerError]:
+    """Flush many logs of one disk; those that could not be, and why: none of these may be flushed again
+    (see `PendingFlush.sync`).
 
     Syncs that wait at the same time share the file system's commits, so a thousand logs take little longer than some
     tens one after the other. A directory that many of them lie in is synced once for all.
     """
     failed: dict[Log, OSError | BrokerError] = {}
-    with ThreadPoolExecutor(SYNCS_AT_A_TIME, "flush-together") as threads:
+    with disk.start_sync_threads(SYNCS_AT_A_TIME) as threads:
         for start in range(0, len(logs), LOGS_AT_A_TIME):
             _flush_some(logs[start : start + LOGS_AT_A_TIME], threads, failed)
     return failed
 
 
-def _flush_some(logs: Sequence[Log], threads: ThreadPoolExecutor, failed: dict[Log, OSError | BrokerError]) -> None:
+def _flush_some(logs: Sequence[Log], threads: Executor, failed: dict[Log, OSError | BrokerError]) -> None:
     directories: dict[str, Future[None]] = {}
     begun: list[tuple[Log, PendingFlush, list[Future[None]]]] = []
     for log in logs:
@@ -115,7 +118,7 @@ def _flush_some(logs: Sequence[Log], threads: ThreadPoolExecutor, failed: dict[L
         waits = [threads.submit(flush.sync)] if flush.files else []
         for path in paths:
             if path not in directories:
-                directories[path] = threads.submit(sync_directory, path)
+                directories[path] = threads.submit(sync_directory, path, flush.disk)
             waits.append(directories[path])
         begun.append((log, flush, waits))
     for log, flush, waits in begun:

@@ -38,7 +38,7 @@ class LogRearranger:
         if self._leftovers is None:
             segment.delete()
         else:
-            due_ms = self._state.now_ms() + self._state.config.file_delete_delay_ms
+            due_ms = self._state.system.wall_clock_ms() + self._state.config.file_delete_delay_ms
             self._leftovers.add(segment.retire(), segment.size, due_ms)
         self._state.note_unsynced_directory()
 
@@ -111,7 +111,7 @@ class LogRearranger:
             while len(state.segments) > 1:
                 self._discard_newest()
             self._discard(state.active_segment)
-            state.begin_again(Segment.create(state.directory, offset, state.now_ms()))
+            state.begin_again(Segment.create(state.folder, offset, state.system.wall_clock_ms()))
         except OSError as error:
             raise StorageFailure(f"{state.topic_partition} cannot be truncated: {error}") from error
 
@@ -136,12 +136,12 @@ class LogRearranger:
             for segment in reversed(new):
                 segment.move_to(SWAP_SUFFIX)
             # From here on a restart goes forward.
-            sync_directory(state.directory)
+            sync_directory(state.folder.path, state.folder.disk)
             for segment in old:
                 self._discard(segment)
             for segment in new:
                 segment.move_to("")
-            sync_directory(state.directory)
+            sync_directory(state.folder.path, state.folder.disk)
         except OSError as error:
             raise StorageFailure(f"cannot replace segments of {state.topic_partition}: {error}") from error
         for segment in new:

@@ -15,10 +15,12 @@ from tidelog.storage.producer_snapshot import ProducerSnapshots
 from tidelog.storage.recovery import load_leader_epochs, rebuild_producer_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tidelog.config.topic import TopicConfig
     from tidelog.model.ids import TopicPartition
+    from tidelog.runtime.disk import Folder
+    from tidelog.runtime.system import System
     from tidelog.storage.leader_epochs import LeaderEpochs
     from tidelog.storage.log_flusher import PendingFlush
     from tidelog.storage.recovery import LoadedLog
@@ -36,49 +38,49 @@ class LogState:
         "_leader_epochs",
         "active_segment",
         "config",
-        "directory",
         "flushes_under_way",
+        "folder",
         "is_closed",
         "latest_epoch",
         "log_end_offset",
         "log_start_offset",
-        "now_ms",
         "producer_snapshots",
         "producer_state",
         "rearrangements",
         "recovery_point",
         "segments",
         "stamps_append_time",
+        "system",
         "topic_partition",
         "unsynced_directories",
     )
 
     def __init__(
         self,
-        directory: str,
+        folder: Folder,
         topic_partition: TopicPartition,
         config: TopicConfig,
         loaded: LoadedLog,
         *,
         recovery_point: int,
-        now_ms: Callable[[], int],
+        system: System,
     ) -> None:
-        self.directory = directory
+        self.folder = folder
         self.topic_partition = topic_partition
-        self.now_ms = now_ms
+        self.system = system
         self.segments = loaded.segments
         self.active_segment: Segment = loaded.segments[-1]
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.producer_state = loaded.producer_state
-        self.producer_snapshots = ProducerSnapshots(directory, loaded.snapshots)
+        self.producer_snapshots = ProducerSnapshots(folder, loaded.snapshots)
         self._leader_epochs = loaded.leader_epochs
         """None until they are needed."""
         self.latest_epoch = -1 if loaded.leader_epochs is None else loaded.leader_epochs.latest_epoch
         """The epoch of the last batch as far as known: what an append compares its own with."""
         self.recovery_point = recovery_point
         """Everything below is on disk for good."""
-        self.unsynced_directories = [directory, os.path.dirname(directory)] if loaded.created else [directory]
+        self.unsynced_directories = [folder.path, os.path.dirname(folder.path)] if loaded.created else [folder.path]
         """Files were created, renamed or removed in them since they were last synced."""
         self.flushes_under_way: list[PendingFlush] = []
         """Begun and not finished: a truncation takes from each what it cuts."""
@@ -95,7 +97,7 @@ class LogState:
     def leader_epochs(self) -> LeaderEpochs:
         epochs = self._leader_epochs
         if epochs is None:
-            epochs = self._leader_epochs = load_leader_epochs(self.directory, self.segments)
+            epochs = self._leader_epochs = load_leader_epochs(self.folder, self.segments)
             self.latest_epoch = epochs.latest_epoch
         return epochs
 
@@ -182,7 +184,7 @@ class LogState:
         self.latest_epoch = self.leader_epochs.latest_epoch
         self.producer_snapshots.rebuild(
             lambda kept: rebuild_producer_state(
-                self.directory, self.segments, self.producer_state, kept, end_offset, self.now_ms()
+                self.folder, self.segments, self.producer_state, kept, end_offset, self.system.wall_clock_ms()
             )
         )
 
@@ -237,8 +239,8 @@ class LogState:
     # -- to disk -------------------------------------------------------------------------------------------------
 
     def note_unsynced_directory(self) -> None:
-        if self.directory not in self.unsynced_directories:
-            self.unsynced_directories.append(self.directory)
+        if self.folder.path not in self.unsynced_directories:
+            self.unsynced_directories.append(self.folder.path)
 
     def flush_begun(self, flush: PendingFlush) -> None:
         self.flushes_under_way.append(flush)
@@ -251,7 +253,7 @@ class LogState:
         self.recovery_point = max(self.recovery_point, flush.end_offset)
 
     def flush_failed(self) -> None:
-        self.unsynced_directories = [self.directory, os.path.dirname(self.directory)]
+        self.unsynced_directories = [self.folder.path, os.path.dirname(self.folder.path)]
 
 
 def _base_offset(segment: Segment) -> int:

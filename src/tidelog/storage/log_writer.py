@@ -7,7 +7,6 @@ Order: check, write, then record in indexes, epochs and producer state, none of 
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -173,7 +172,7 @@ class LogWriter:
                 raise CorruptBatch(f"The checksum of the fetched batch at offset {header.base_offset} is wrong.")
             expected = header.next_offset
         start = 0
-        now_ms = self._state.now_ms()
+        now_ms = self._state.system.wall_clock_ms()
         while start < len(batches):
             start = self._append_run(view, batches, start, now_ms)
         return AppendResult(batches[0][1].base_offset, expected - 1, NO_TIME, False)
@@ -230,7 +229,7 @@ class LogWriter:
         old = state.active_segment
         if old.size == 0 and old.base_offset == base:
             return old
-        new = Segment(state.directory, base, created_ms=state.now_ms(), fresh=True)
+        new = Segment(state.folder, base, created_ms=state.system.wall_clock_ms(), fresh=True)
         try:
             new.create_files(reserved_bytes(state.config))
             state.producer_snapshots.take(base, state.producer_state)
@@ -289,7 +288,8 @@ class LogWriter:
         config = self._state.config
         age_max_ms = config.segment_age_max_ms
         if config.segment_jitter_ms:
-            age_max_ms -= int.from_bytes(os.urandom(4), "big") % min(config.segment_jitter_ms, config.segment_ms)
+            drawn = int.from_bytes(self._state.system.random_bytes(4), "big")
+            age_max_ms -= drawn % min(config.segment_jitter_ms, config.segment_ms)
         segment.first_timestamp = max_timestamp
         segment.roll_timestamp = max_timestamp + age_max_ms if max_timestamp >= 0 else NEVER
         segment.roll_at_ms = NEVER if max_timestamp >= 0 else now_ms + age_max_ms

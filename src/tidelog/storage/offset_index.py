@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import Final
 
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.errors import CorruptIndex
 from tidelog.storage.files import RESIDENT_INDEXES, read_whole, remove_if_present
 from tidelog.storage.segment_file import READ, READ_WRITE, WRITE_OR_CREATE, SegmentFile
@@ -29,10 +30,13 @@ class OffsetIndex:
     `_offsets` and `_positions` are parallel and ascending; the first `_saved` of them are in the file.
     """
 
-    __slots__ = ("_offsets", "_positions", "_saved", "base_offset", "path", "pinned", "recently_used")
+    __slots__ = ("_disk", "_offsets", "_positions", "_saved", "base_offset", "path", "pinned", "recently_used")
 
-    def __init__(self, path: str, base_offset: int, *, pinned: bool = False, fresh: bool = False) -> None:
+    def __init__(
+        self, path: str, base_offset: int, *, pinned: bool = False, fresh: bool = False, disk: Disk = DISK
+    ) -> None:
         self.path = path
+        self._disk = disk
         self.base_offset = base_offset
         self.pinned = pinned
         self.recently_used = False
@@ -145,7 +149,7 @@ class OffsetIndex:
         fresh[1::2] = self._positions[self._saved :]
         if _SWAP:
             fresh.byteswap()
-        save_entries(self.path, fresh.tobytes(), self._saved * ENTRY_SIZE)
+        save_entries(self.path, fresh.tobytes(), self._saved * ENTRY_SIZE, self._disk)
         self._saved = len(self._offsets)
 
     def unpin(self) -> None:
@@ -155,9 +159,9 @@ class OffsetIndex:
             RESIDENT_INDEXES.admit(self, len(self._offsets) * ENTRY_SIZE)
 
 
-def save_entries(path: str, content: bytes, position: int) -> None:
+def save_entries(path: str, content: bytes, position: int, disk: Disk) -> None:
     """Write behind the first `position` bytes; if the disk refuses, the file is cut back to whole entries."""
-    with SegmentFile(path, WRITE_OR_CREATE) as file:
+    with SegmentFile(path, WRITE_OR_CREATE, disk) as file:
         try:
             file.write(content, position)
         except OSError:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 
 from tidelog.model.ids import decode_topic_id, encode_topic_id
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.files import PARTITION_METADATA_FILE, read_whole, write_whole
 
 
-def write_partition_metadata(directory: str, topic_id: bytes) -> None:
+def write_partition_metadata(directory: str, topic_id: bytes, disk: Disk = DISK) -> None:
     content = f"version: 0\ntopic_id: {encode_topic_id(topic_id)}"
-    write_whole(os.path.join(directory, PARTITION_METADATA_FILE), content.encode("ascii"))
+    write_whole(os.path.join(directory, PARTITION_METADATA_FILE), content.encode("ascii"), disk=disk)
 
 
 def read_partition_metadata(directory: str) -> bytes | None:

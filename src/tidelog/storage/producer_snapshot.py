@@ -19,6 +19,7 @@ from tidelog.storage.files import SNAPSHOT_SUFFIX, file_stem, read_whole, remove
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tidelog.runtime.disk import Folder
     from tidelog.storage.producer_state import ProducerState
 
 logger = logging.getLogger("tidelog.storage")
@@ -68,9 +69,9 @@ def snapshot_path(directory: str, offset: int) -> str:
     return os.path.join(directory, file_stem(offset) + SNAPSHOT_SUFFIX)
 
 
-def write_snapshot(directory: str, offset: int, entries: Iterable[ProducerSnapshotEntry]) -> None:
+def write_snapshot(folder: Folder, offset: int, entries: Iterable[ProducerSnapshotEntry]) -> None:
     """Replaces the file in one step; not synced, since a damaged snapshot is noticed and the log says the same."""
-    write_whole(snapshot_path(directory, offset), encode_snapshot(entries))
+    write_whole(snapshot_path(folder.path, offset), encode_snapshot(entries), disk=folder.disk)
 
 
 def read_snapshot(directory: str, offset: int) -> list[ProducerSnapshotEntry]:
@@ -83,10 +84,10 @@ def read_snapshot(directory: str, offset: int) -> list[ProducerSnapshotEntry]:
 class ProducerSnapshots:
     """The producer snapshots of one log that are on disk, by the offset at which they were taken."""
 
-    __slots__ = ("_directory", "_offsets")
+    __slots__ = ("_folder", "_offsets")
 
-    def __init__(self, directory: str, offsets: set[int]) -> None:
-        self._directory = directory
+    def __init__(self, folder: Folder, offsets: set[int]) -> None:
+        self._folder = folder
         self._offsets = offsets
 
     def __contains__(self, offset: int) -> bool:
@@ -98,15 +99,15 @@ class ProducerSnapshots:
     def take(self, offset: int, state: ProducerState) -> None:
         """What is known of producers, to disk; a disk that refuses makes only the next start slower."""
         try:
-            write_snapshot(self._directory, offset, state.snapshot())
+            write_snapshot(self._folder, offset, state.snapshot())
             self._offsets.add(offset)
         except OSError as error:
-            logger.warning("cannot write %s: %s", snapshot_path(self._directory, offset), error)
+            logger.warning("cannot write %s: %s", snapshot_path(self._folder.path, offset), error)
 
     def remove(self, offsets: Iterable[int]) -> None:
         for offset in offsets:
             self._offsets.discard(offset)
-            remove_if_present(snapshot_path(self._directory, offset))
+            remove_if_present(snapshot_path(self._folder.path, offset))
 
     def rebuild(self, rebuild: Callable[[dict[int, int]], None]) -> None:
         """`rebuild` gets the offsets as keys and takes out, or adds, what it removes or writes."""

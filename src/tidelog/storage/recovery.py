@@ -14,6 +14,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from tidelog.records.batch import BatchHeader
+from tidelog.runtime.disk import Folder
 from tidelog.storage.directory import DirectoryListing, list_directory, tidy_directory
 from tidelog.storage.errors import CorruptIndex, CorruptLog, CorruptSnapshot
 from tidelog.storage.files import LEADER_EPOCH_FILE, remove_if_present
@@ -49,7 +50,7 @@ class LoadedLog(NamedTuple):
 
 
 def load_log(
-    directory: str,
+    folder: Folder,
     *,
     now_ms: int,
     expiration_ms: int,
@@ -61,6 +62,7 @@ def load_log(
     reserved_bytes: int = 0,
 ) -> LoadedLog:
     """`reserved_bytes`: for the first segment of a log that is new."""
+    directory = folder.path
     try:
         listing = list_directory(directory)
     except FileNotFoundError:
@@ -73,9 +75,9 @@ def load_log(
         start = log_start_offset or 0
         for offset in listing.snapshots:
             remove_if_present(snapshot_path(directory, offset))
-        segment = Segment.create(directory, start, now_ms, reserved_bytes=reserved_bytes)
+        segment = Segment.create(folder, start, now_ms, reserved_bytes=reserved_bytes)
         return LoadedLog([segment], start, start, state, set(), None, False, listing.has_metadata, True)
-    segments = [Segment(directory, base, size=size, created_ms=now_ms) for base, size in sorted(listing.logs.items())]
+    segments = [Segment(folder, base, size=size, created_ms=now_ms) for base, size in sorted(listing.logs.items())]
     for segment in segments:
         segment.index_interval_bytes = index_interval_bytes
     damaged = [base for base, size in listing.txn_indexes.items() if size % TXN_ENTRY_SIZE]
@@ -94,10 +96,10 @@ def load_log(
             recovery_point = min(recovery_point, segments[-2 if len(segments) > 1 else -1].base_offset)
     start = segments[0].base_offset if log_start_offset is None else max(log_start_offset, segments[0].base_offset)
     if end is not None:
-        _load_producer_state(directory, segments, state, snapshots, end, now_ms)
+        _load_producer_state(folder, segments, state, snapshots, end, now_ms)
     else:
-        epochs = load_leader_epochs(directory, segments)
-        end = _recover(directory, segments, state, snapshots, epochs, recovery_point, now_ms)
+        epochs = load_leader_epochs(folder, segments)
+        end = _recover(folder, segments, state, snapshots, epochs, recovery_point, now_ms)
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(start)
     return LoadedLog(segments, start, end, state, set(snapshots), epochs, epochs is not None, listing.has_metadata)
@@ -113,14 +115,14 @@ def _find_log_end(segments: list[Segment], hint: LogHint | None) -> int:
     return end
 
 
-def load_leader_epochs(directory: str, segments: list[Segment]) -> LeaderEpochs:
+def load_leader_epochs(folder: Folder, segments: list[Segment]) -> LeaderEpochs:
     """From the checkpoint file; when it is damaged, from the batches."""
-    path = os.path.join(directory, LEADER_EPOCH_FILE)
+    path = os.path.join(folder.path, LEADER_EPOCH_FILE)
     try:
-        return LeaderEpochs.load(path)
+        return LeaderEpochs.load(path, folder.disk)
     except CorruptIndex as problem:
         logger.warning("rebuilding %s: %s", path, problem)
-    epochs = LeaderEpochs(path, [])
+    epochs = LeaderEpochs(path, [], folder.disk)
     for segment in segments:
         for _, header in SegmentScan(segment.open_file(), segment.base_offset):
             assign_epoch(epochs, header)
@@ -133,16 +135,16 @@ def assign_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
 
 
 def _load_producer_state(
-    directory: str, segments: list[Segment], state: ProducerState, snapshots: dict[int, int], end: int, now_ms: int
+    folder: Folder, segments: list[Segment], state: ProducerState, snapshots: dict[int, int], end: int, now_ms: int
 ) -> None:
     """After a clean stop there is a snapshot of the end; its size tells whether it holds anyone."""
     if snapshots.get(end) == EMPTY_SIZE or (len(segments) == 1 and segments[0].size == 0 and end not in snapshots):
         return
-    rebuild_producer_state(directory, segments, state, snapshots, end, now_ms)
+    rebuild_producer_state(folder, segments, state, snapshots, end, now_ms)
 
 
 def rebuild_producer_state(
-    directory: str, segments: list[Segment], state: ProducerState, snapshots: dict[int, int], end: int, now_ms: int
+    folder: Folder, segments: list[Segment], state: ProducerState, snapshots: dict[int, int], end: int, now_ms: int
 ) -> None:
     """The state at offset `end`: the newest good snapshot up to there, and the batches since.
 
@@ -150,36 +152,36 @@ def rebuild_producer_state(
     """
     state.clear()
     for offset in [offset for offset in snapshots if offset > end]:
-        forget_snapshot(directory, snapshots, offset)
+        forget_snapshot(folder.path, snapshots, offset)
     replay_from = segments[0].base_offset
     for offset in sorted(snapshots, reverse=True):
         try:
-            state.restore(read_snapshot(directory, offset), now_ms)
+            state.restore(read_snapshot(folder.path, offset), now_ms)
             replay_from = offset
             break
         except CorruptSnapshot as problem:
-            logger.warning("ignoring %s: %s", snapshot_path(directory, offset), problem)
-            forget_snapshot(directory, snapshots, offset)
+            logger.warning("ignoring %s: %s", snapshot_path(folder.path, offset), problem)
+            forget_snapshot(folder.path, snapshots, offset)
     first = max(0, bisect_right(segments, replay_from, key=lambda segment: segment.base_offset) - 1)
     for segment in segments[first:]:
         if segment.base_offset >= end:
             return
         if segment.base_offset > replay_from and segment.base_offset not in snapshots:
-            _renew_snapshot(directory, state, snapshots, segment.base_offset)
+            _renew_snapshot(folder, state, snapshots, segment.base_offset)
         if segment.size:
             replay_segment(segment, state, replay_from, end)
 
 
-def _renew_snapshot(directory: str, state: ProducerState, snapshots: dict[int, int], offset: int) -> None:
+def _renew_snapshot(folder: Folder, state: ProducerState, snapshots: dict[int, int], offset: int) -> None:
     """Write the snapshot a segment begins with, while its content is known.
 
     The batches it stands for may be deleted by retention; a truncation would then forget their producers.
     """
     try:
-        write_snapshot(directory, offset, state.snapshot())
+        write_snapshot(folder, offset, state.snapshot())
         snapshots[offset] = 0
     except OSError as error:
-        logger.warning("cannot write %s: %s", snapshot_path(directory, offset), error)
+        logger.warning("cannot write %s: %s", snapshot_path(folder.path, offset), error)
 
 
 def forget_snapshot(directory: str, snapshots: dict[int, int], offset: int) -> None:
@@ -206,7 +208,7 @@ def replay_segment(segment: Segment, state: ProducerState, start: int, end: int)
 
 
 def _recover(
-    directory: str,
+    folder: Folder,
     segments: list[Segment],
     state: ProducerState,
     snapshots: dict[int, int],
@@ -217,9 +219,7 @@ def _recover(
     """Check everything from the recovery point on, cut what is bad, make the indexes again; the log end offset."""
     first = max(0, bisect_right(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
     kept = {offset: size for offset, size in snapshots.items() if offset <= segments[first].base_offset}
-    rebuild_producer_state(
-        directory, segments[:first] or segments[:1], state, kept, segments[first].base_offset, now_ms
-    )
+    rebuild_producer_state(folder, segments[:first] or segments[:1], state, kept, segments[first].base_offset, now_ms)
     for offset in [offset for offset in snapshots if offset <= segments[first].base_offset and offset not in kept]:
         del snapshots[offset]
     end = segments[first].base_offset
@@ -229,7 +229,7 @@ def _recover(
         later = segments[at + 1 :]
         if at:
             # Whatever is there was not read, and the crash may have damaged it.
-            _renew_snapshot(directory, state, snapshots, segment.base_offset)
+            _renew_snapshot(folder, state, snapshots, segment.base_offset)
         end, problem = _recover_segment(segment, state, epochs, recovery_point)
         if problem is not None:
             if any(other.size for other in later):
@@ -251,7 +251,7 @@ def _recover(
             end = max(end, later[0].base_offset)
         at += 1
     for offset in [offset for offset in snapshots if offset > end]:
-        forget_snapshot(directory, snapshots, offset)
+        forget_snapshot(folder.path, snapshots, offset)
     return end
 
 

@@ -7,9 +7,10 @@ neither would be possible, and the operator who wants to delete a topic would be
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from tidelog.model.limits import DISK_ROOM_BYTES_ENOUGH, DISK_ROOM_BYTES_MIN, RESERVED_ROOM_BYTES
-from tidelog.storage.files import remove_if_present
+from tidelog.runtime.disk import Folder
 
 RESERVE_FILE = "tidelog-reserve"
 
@@ -17,9 +18,10 @@ RESERVE_FILE = "tidelog-reserve"
 class ReservedRoom:
     """Of one data directory; everything about it is on the disk."""
 
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-        self._path = os.path.join(directory, RESERVE_FILE)
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._disk = folder.disk
+        self._path = os.path.join(folder.path, RESERVE_FILE)
 
     def settle(self) -> None:
         """At a start: taken where there is enough room, given up where there is none to start with."""
@@ -30,24 +32,25 @@ class ReservedRoom:
 
     def take(self) -> None:
         """Does nothing if it is there, if there is not enough room to spare some, or on systems that cannot."""
-        if not hasattr(os, "posix_fallocate") or os.path.exists(self._path):
+        allocate = self._disk.posix_fallocate
+        if allocate is None or os.path.exists(self._path):
             return
         if self._free_bytes() < DISK_ROOM_BYTES_ENOUGH:
             return
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                os.posix_fallocate(fd, 0, RESERVED_ROOM_BYTES)
+                allocate(fd, 0, RESERVED_ROOM_BYTES)
             finally:
                 os.close(fd)
         except OSError:
             # Not every file system can, and none has to.
-            remove_if_present(self._path)
+            self.give_up()
 
     def give_up(self) -> None:
         """The caller writes at once, before anybody else does."""
-        remove_if_present(self._path)
+        with suppress(FileNotFoundError):
+            self._disk.unlink(self._path)
 
     def _free_bytes(self) -> int:
-        disk = os.statvfs(self._directory)
-        return disk.f_bavail * disk.f_frsize
+        return self._disk.room_at(self._folder.path).free_bytes

@@ -30,12 +30,13 @@ from tidelog.storage.files import (
 from tidelog.storage.offset_index import ENTRY as INDEX_ENTRY
 from tidelog.storage.offset_index import UNSAVED_ENTRIES_MAX, OffsetIndex, read_last_entry
 from tidelog.storage.scan import SegmentScan
-from tidelog.storage.segment_file import READ_WRITE_NEW, SegmentFile
+from tidelog.storage.segment_file import READ_WRITE, READ_WRITE_NEW, SegmentFile
 from tidelog.storage.time_index import TimeIndex
 from tidelog.storage.txn_index import TxnIndex
 
 if TYPE_CHECKING:
     from tidelog.codec.buffers import Buffer
+    from tidelog.runtime.disk import Folder
 
 UNKNOWN: Final = -2
 """A timestamp nobody has looked up yet; -1 is "none"."""
@@ -61,10 +62,10 @@ class Segment:
         "bytes_max",
         "bytes_since_index_entry",
         "created_ms",
-        "directory",
         "entries_max",
         "file",
         "first_timestamp",
+        "folder",
         "index_interval_bytes",
         "max_timestamp",
         "max_timestamp_offset",
@@ -80,7 +81,7 @@ class Segment:
 
     def __init__(
         self,
-        directory: str,
+        folder: Folder,
         base_offset: int,
         *,
         size: int = 0,
@@ -88,7 +89,7 @@ class Segment:
         suffix: str = "",
         fresh: bool = False,
     ) -> None:
-        self.directory = directory
+        self.folder = folder
         self.base_offset = base_offset
         self.suffix = suffix
         self.size = size
@@ -110,23 +111,26 @@ class Segment:
         """The batch appended last (position, base offset, size): readers at the end of the log need no lookup."""
         self._last_offset = -1
         """Its last offset."""
-        self.offset_index = OffsetIndex(self._path(OFFSET_INDEX_SUFFIX), base_offset, pinned=fresh, fresh=fresh)
-        self.time_index = TimeIndex(self._path(TIME_INDEX_SUFFIX), base_offset, pinned=fresh, fresh=fresh)
-        self.txn_index = TxnIndex(self._path(TXN_INDEX_SUFFIX), base_offset, fresh=fresh)
+        disk = folder.disk
+        self.offset_index = OffsetIndex(
+            self._path(OFFSET_INDEX_SUFFIX), base_offset, pinned=fresh, fresh=fresh, disk=disk
+        )
+        self.time_index = TimeIndex(self._path(TIME_INDEX_SUFFIX), base_offset, pinned=fresh, fresh=fresh, disk=disk)
+        self.txn_index = TxnIndex(self._path(TXN_INDEX_SUFFIX), base_offset, fresh=fresh, disk=disk)
 
     @classmethod
     def create(
-        cls, directory: str, base_offset: int, now_ms: int, *, suffix: str = "", reserved_bytes: int = 0
+        cls, folder: Folder, base_offset: int, now_ms: int, *, suffix: str = "", reserved_bytes: int = 0
     ) -> Segment:
         """An empty segment with an empty log file; whatever a crash left under these names is gone."""
-        segment = cls(directory, base_offset, created_ms=now_ms, suffix=suffix, fresh=True)
+        segment = cls(folder, base_offset, created_ms=now_ms, suffix=suffix, fresh=True)
         segment.create_files(reserved_bytes)
         return segment
 
     def create_files(self, reserved_bytes: int = 0) -> None:
         for kind in SEGMENT_SUFFIXES[1:]:
             remove_if_present(self._path(kind))
-        self.file = SegmentFile(self.path, READ_WRITE_NEW)
+        self.file = SegmentFile(self.path, READ_WRITE_NEW, self.folder.disk)
         RESIDENT_FILES.admit(self)
         if reserved_bytes:
             self.file.reserve(reserved_bytes)
@@ -135,7 +139,7 @@ class Segment:
         return f"Segment({self.base_offset}, {self.size} bytes)"
 
     def _path(self, kind: str) -> str:
-        return f"{self.directory}/{file_stem(self.base_offset)}{kind}{self.suffix}"
+        return f"{self.folder.path}/{file_stem(self.base_offset)}{kind}{self.suffix}"
 
     @property
     def path(self) -> str:
@@ -148,7 +152,7 @@ class Segment:
         self.recently_used = True
         file = self.file
         if file is None:
-            file = self.file = SegmentFile(self.path)
+            file = self.file = SegmentFile(self.path, READ_WRITE, self.folder.disk)
             RESIDENT_FILES.admit(self)
         return file
 

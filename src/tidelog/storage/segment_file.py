@@ -12,6 +12,7 @@ import mmap
 import os
 from typing import TYPE_CHECKING, Final
 
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.reserve import reserve_blocks
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ READ_WRITE_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC
 class SegmentFile:
     """Closes itself when its last holder lets go; with `with`, at the end of the block."""
 
-    __slots__ = ("_close", "_fd", "path")
+    __slots__ = ("_close", "_disk", "_fd", "path")
 
-    def __init__(self, path: str, flags: int = READ_WRITE) -> None:
+    def __init__(self, path: str, flags: int = READ_WRITE, disk: Disk = DISK) -> None:
         self._fd = -1
+        self._disk = disk
         self._close: Callable[[int], None] = os.close
         """Kept here, because at the end of the process the module's names go before the files do."""
         self.path = path
@@ -60,7 +62,7 @@ class SegmentFile:
         """All of the content; when the disk takes only a part, the next attempt raises OSError."""
         view = memoryview(content)
         while view:
-            written = os.pwrite(self._fd, view, position)
+            written = self._disk.pwrite(self._fd, view, position)
             position += written
             view = view[written:]
 
@@ -69,7 +71,7 @@ class SegmentFile:
 
         After OSError some of them may be in the file.
         """
-        written = os.pwritev(self._fd, parts, position)
+        written = self._disk.pwritev(self._fd, parts, position)
         if written != size:
             self.write(memoryview(b"".join(parts))[written:], position + written)
 
@@ -87,11 +89,11 @@ class SegmentFile:
     def sync(self) -> None:
         """After OSError nothing is known about the bytes: the kernel may have dropped them, and a second attempt would
         claim success."""
-        os.fsync(self._fd)
+        self._disk.fsync(self._fd)
 
     def sync_data(self) -> None:
         """As `sync`, without times and other metadata that reading the bytes does not need."""
-        os.fdatasync(self._fd)
+        self._disk.fdatasync(self._fd)
 
     def map(self) -> memoryview:
         """The whole file as it is now, without reading it. It must not shrink while the view is in use."""

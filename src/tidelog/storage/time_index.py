@@ -13,6 +13,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import Final
 
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.errors import CorruptIndex
 from tidelog.storage.files import RESIDENT_INDEXES, read_whole, remove_if_present
 from tidelog.storage.offset_index import cut_entries, read_last_entry, save_entries
@@ -25,6 +26,7 @@ class TimeIndex:
     """`_timestamps` strictly ascends and `_offsets` never descends; the first `_saved` entries are in the file."""
 
     __slots__ = (
+        "_disk",
         "_offsets",
         "_saved",
         "_timestamps",
@@ -35,8 +37,11 @@ class TimeIndex:
         "recently_used",
     )
 
-    def __init__(self, path: str, base_offset: int, *, pinned: bool = False, fresh: bool = False) -> None:
+    def __init__(
+        self, path: str, base_offset: int, *, pinned: bool = False, fresh: bool = False, disk: Disk = DISK
+    ) -> None:
         self.path = path
+        self._disk = disk
         self.base_offset = base_offset
         self.pinned = pinned
         self.recently_used = False
@@ -146,7 +151,7 @@ class TimeIndex:
             return
         start = self._saved
         content = b"".join(map(ENTRY.pack, self._timestamps[start:], self._offsets[start:]))
-        save_entries(self.path, content, start * ENTRY_SIZE)
+        save_entries(self.path, content, start * ENTRY_SIZE, self._disk)
         self._saved = len(self._timestamps)
 
     def unpin(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.errors import CorruptIndex
 from tidelog.storage.files import read_whole, remove_if_present
 from tidelog.storage.offset_index import cut_entries, save_entries
@@ -31,10 +32,11 @@ class AbortedTransaction(NamedTuple):
 class TxnIndex:
     """`_entries` ascend by last offset; the first `_saved` are in the file."""
 
-    __slots__ = ("_entries", "_saved", "base_offset", "path")
+    __slots__ = ("_disk", "_entries", "_saved", "base_offset", "path")
 
-    def __init__(self, path: str, base_offset: int, *, fresh: bool = False) -> None:
+    def __init__(self, path: str, base_offset: int, *, fresh: bool = False, disk: Disk = DISK) -> None:
         self.path = path
+        self._disk = disk
         self.base_offset = base_offset
         self._entries: list[AbortedTransaction] | None = [] if fresh else None
         self._saved = 0
@@ -67,7 +69,7 @@ class TxnIndex:
         if not entries or self._saved == len(entries):
             return
         content = b"".join(ENTRY.pack(VERSION, *entry) for entry in entries[self._saved :])
-        save_entries(self.path, content, self._saved * ENTRY_SIZE)
+        save_entries(self.path, content, self._saved * ENTRY_SIZE, self._disk)
         self._saved = len(entries)
 
     def collect(self, first_offset: int, upper_offset: int, found: list[AbortedTransaction]) -> bool:

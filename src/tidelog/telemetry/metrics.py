@@ -228,12 +228,28 @@ class NodeMetrics:
 
         self.sample_node: Callable[[], NodeSample] = NodeSample
         self.sample_partitions: Callable[[], Iterable[PartitionSample]] = tuple
-        """Called in the loop at every scrape; the node sets it to a walk over its partition table."""
+        """Called in the loop at every scrape, as the other samples are; see `sample_by`."""
 
         self.sample_groups: Callable[[], Iterable[GroupSample]] = tuple
         self.sample_lag: Callable[[], Iterable[LagSample]] = tuple
         self.sample_transactions: Callable[[], dict[str, int]] = dict
         """State -> transactional ids in it."""
+
+    def sample_by(
+        self,
+        *,
+        node: Callable[[], NodeSample],
+        partitions: Callable[[], Iterable[PartitionSample]],
+        groups: Callable[[], Iterable[GroupSample]],
+        lag: Callable[[], Iterable[LagSample]],
+        transactions: Callable[[], dict[str, int]],
+    ) -> None:
+        """What is looked up when somebody scrapes, rather than counted all the time."""
+        self.sample_node = node
+        self.sample_partitions = partitions
+        self.sample_groups = groups
+        self.sample_lag = lag
+        self.sample_transactions = transactions
 
     def api(self, key: int, name: str) -> ApiMetrics:
         """The figures of one API, made when first asked for."""

@@ -14,7 +14,6 @@ from tidelog.coordination.log import Marker
 from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.runtime.clock import wall_clock_ms
 
 if TYPE_CHECKING:
     from tidelog.partitions.partition import Partition
@@ -30,10 +29,16 @@ class MarkerWriter(Protocol):
 
 
 class LocalMarkers:
-    def __init__(self, table: PartitionTable, end_offsets: Callable[[int, Marker], Awaitable[None] | None]) -> None:
+    def __init__(
+        self,
+        table: PartitionTable,
+        end_offsets: Callable[[int, Marker], Awaitable[None] | None],
+        now_ms: Callable[[], int],
+    ) -> None:
         """`end_offsets` does the work for a partition of the offsets topic."""
         self._table = table
         self._end_offsets = end_offsets
+        self._now_ms = now_ms
 
     def write(self, marker: Marker, partition: TopicPartition) -> Awaitable[None] | None:
         found = self._table.require(*partition)
@@ -43,7 +48,7 @@ class LocalMarkers:
             return self._end_offsets(partition.partition, marker)
         if not found.leader.has_enough_in_sync:
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        now_ms = wall_clock_ms()
+        now_ms = self._now_ms()
         end_offset = found.append_own(marker.to_batch(now_ms), now_ms).last_offset + 1
         if found.high_watermark >= end_offset:
             return None

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from tests.simulation.clock import DriftingClock
+from tests.simulation.cluster.environment import ProcessNetwork
 from tests.simulation.cluster.process import Process
 from tests.simulation.cluster.sockets import PORT_BASE
 from tests.simulation.log_watch import read_records
@@ -57,6 +58,7 @@ class Client:
         self.cluster = cluster
         self.world = cluster.world
         self.process = Process(self.world, 100 + number, DriftingClock(self.world, 0.0))
+        self._network = ProcessNetwork(self.process, cluster.sockets, cluster.chance).as_network()
         self._connections: dict[int, RpcClient] = {}
         self.is_stopping = False
         """Nothing new is begun; what is under way is brought to its end."""
@@ -88,6 +90,7 @@ class Client:
                 client_id=str(self.process),
                 scratch=_scratch,
                 asks_versions=False,
+                network=self._network,
             )
         try:
             return await connection.call(request, answer, version=version, timeout_s=timeout_s)

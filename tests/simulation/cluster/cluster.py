@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 from tests.simulation.cluster.ambush import Ambush
 from tests.simulation.cluster.clients import TOPIC, Client, IdempotentProducer, Reader, TopicMaker
 from tests.simulation.cluster.coordinated import Auditor, OffsetCommitter, TransactionalProducer
+from tests.simulation.cluster.environment import environment_of
 from tests.simulation.cluster.members import ClassicMember, ConsumerMember, GroupMember
 from tests.simulation.cluster.node import FOUNDER, VOTERS, SimulatedNode
 from tests.simulation.cluster.older_transactions import OlderTransactionalProducer
 from tests.simulation.cluster.operator import Operator
+from tests.simulation.cluster.process import Process
 from tests.simulation.cluster.profile import ClusterProfile
 from tests.simulation.cluster.sockets import Sockets
 from tests.simulation.disk_observations import PeaceCame
@@ -26,6 +29,8 @@ from tests.simulation.world import Violation, World
 
 from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.metadata.image import MetadataImage, PartitionState
+from tidelog.node.environment import Environment
+from tidelog.node.stages import NotPlaced
 from tidelog.partitions.partition import Partition
 
 LOOK_MS = 20.0
@@ -44,6 +49,8 @@ class SimulatedCluster:
         self.profile = profile
         self.network = Network(world, profile.network)
         self.sockets = Sockets(world, self.network, self._is_host_up)
+        self.chance = Random(world.random.getrandbits(64))
+        """What nodes and clients draw themselves."""
         self.graveyard: list[object] = []
         """Nodes of processes that ended: what is collected may act once more, and nobody knows when."""
         ids = range(1, profile.nodes + 1)
@@ -93,6 +100,10 @@ class SimulatedCluster:
         self.world.run_for(duration_ms)
         self._settle(patience_ms)
 
+    def environment_of(self, process: Process) -> Environment:
+        """For a node that runs in the process."""
+        return environment_of(process, self.sockets, self.chance, self.profile.append_bytes_max)
+
     def _live(self) -> set[int]:
         image = self.newest_image()
         return set() if image is None else {broker.node_id for broker in image.live_brokers()}
@@ -110,11 +121,7 @@ class SimulatedCluster:
         return self.nodes[max(active)[1]] if active else None
 
     def newest_image(self) -> MetadataImage | None:
-        images = [
-            node.cluster.runner.newest_image
-            for node in self.running()
-            if node.node is not None and node.node._cluster is not None
-        ]
+        images = [node.cluster.runner.newest_image for node in self.running() if not isinstance(node.stage, NotPlaced)]
         return max(images, key=lambda image: image.offset, default=None)
 
     def states(self) -> Iterator[tuple[str, int, PartitionState]]:

@@ -1,86 +1,95 @@
-"""What the code under test asks of its machine, answered by the world: time, chance, disks, sockets, logs."""
+"""What a simulated process has for a machine: time, chance, disk, threads and network of the world that it lives in.
+
+Nodes and clients are handed this. No name of theirs is replaced.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from random import Random
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 from tests.simulation.cluster.disk_calls import DiskCalls
 from tests.simulation.cluster.loop import DiskThreads
-from tests.simulation.cluster.process import PROCESS
+from tests.simulation.cluster.process import PROCESS, Process
 from tests.simulation.cluster.sockets import Acceptor, Sockets
 from tests.simulation.world import Violation, World
 
-import tidelog.net.listener
-import tidelog.node.node
-import tidelog.node.statistics
-import tidelog.partitions.partition
-import tidelog.partitions.replication.replication
-import tidelog.raft.quorum
-import tidelog.runtime.clock
-import tidelog.storage.log_flusher
-import tidelog.telemetry.line_limits
-from tidelog.raft.core.settings import MachineSettings
+from tidelog.net.network import AcceptsConnections, Network, NewConnection
+from tidelog.node.environment import Environment
+from tidelog.runtime.system import System, Usage
+from tidelog.telemetry import logs
 
 EPOCH_MS = 1_700_000_000_000
 BACKGROUND_TASKS = "tidelog.tasks"
 """The logger that reports the faults of tasks that nobody awaits."""
 
 
-class OrderedSet(dict[Any, None]):
-    """A set that is gone through in the order in which it was filled: addresses of objects are not in the seed."""
+class Clock:
+    """Of one process."""
 
-    def __init__(self, items: Iterable[Any] = ()) -> None:
-        super().__init__(dict.fromkeys(items))
+    def __init__(self, process: Process) -> None:
+        self._process = process
 
-    def add(self, item: Any) -> None:
-        self[item] = None
+    def monotonic_s(self) -> float:
+        return self._process.clock.now_s
 
-    def discard(self, item: Any) -> None:
-        self.pop(item, None)
+    def monotonic_ms(self) -> int:
+        return int(self.monotonic_s() * 1e9) // 1_000_000
+
+    def wall_clock_ms(self) -> int:
+        return int((EPOCH_MS / 1000 + self.monotonic_s()) * 1000)
 
 
-class SameThread(Executor):
-    """In place of threads that their owner waits for: what they do belongs to the process that asks for it."""
+class ProcessNetwork:
+    """How one process reaches others, and is reached."""
 
-    def __init__(self, *_: object) -> None:
-        super().__init__()
+    def __init__(self, process: Process, sockets: Sockets, chance: Random) -> None:
+        self._process = process
+        self._sockets = sockets
+        self._chance = chance
 
-    def submit(self, work: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
-        done: Future[Any] = Future()
+    def as_network(self) -> Network:
+        return Network(
+            new_acceptor=self.new_acceptor,
+            connect=self.connect,
+            is_refused=self.is_refused,
+            draw_share=self._chance.random,
+        )
+
+    def new_acceptor(self, new_connection: NewConnection, backlog: int) -> AcceptsConnections:
+        return Acceptor(self._sockets, self._process, new_connection)
+
+    async def connect(self, new_protocol: Callable[[], Any], host: str, port: int) -> None:
+        await self._sockets.connect(self._process, new_protocol, port)
+
+    async def is_refused(self, host: str, port: int) -> bool:
         try:
-            done.set_result(work(*args, **options))
-        except Exception as error:
-            done.set_exception(error)
-        return done
+            transport, _ = await self._sockets.connect(self._process, asyncio.BufferedProtocol, port)
+        except ConnectionRefusedError:
+            return True
+        transport.abort()
+        return False
 
 
-class _Clock:
-    """In place of the module `time`."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def monotonic(self) -> float:
-        process = PROCESS.get()
-        return self._world.now_ms / 1000 if process is None else process.clock.now_s
-
-    def monotonic_ns(self) -> int:
-        return int(self.monotonic() * 1e9)
-
-    def time(self) -> float:
-        return EPOCH_MS / 1000 + self.monotonic()
-
-    def time_ns(self) -> int:
-        return EPOCH_MS * 1_000_000 + self.monotonic_ns()
+def environment_of(process: Process, sockets: Sockets, chance: Random, append_bytes_max: int) -> Environment:
+    """For a node that runs in the process."""
+    clock = Clock(process)
+    system = System(
+        wall_clock_ms=clock.wall_clock_ms,
+        monotonic_s=clock.monotonic_s,
+        monotonic_ms=clock.monotonic_ms,
+        random_bytes=chance.randbytes,
+        disk=DiskCalls(process).as_disk(),
+        start_threads=lambda _: DiskThreads(process),
+        # The load of the machine that simulates is not in the seed.
+        measure_usage=lambda: Usage(0.0, 0, 0.0),
+    )
+    network = ProcessNetwork(process, sockets, chance).as_network()
+    return Environment(system, network, append_bytes_max)
 
 
 class _Story(logging.Handler):
@@ -104,38 +113,13 @@ class _Story(logging.Handler):
 
 
 @contextmanager
-def simulated_machine(world: World, sockets: Sockets, hidden: str, append_bytes_max: int) -> Iterator[None]:
-    """`hidden`: where the files are, which is another place each time and is left out of the story."""
+def simulated_machine(world: World, hidden: str) -> Iterator[None]:
+    """What belongs to the whole process that simulates. `hidden`: where the files are, which is another place each time
+    and is left out of the story."""
     with ExitStack() as stack:
-        for owner, name, replacement in _replacements(world, sockets, append_bytes_max):
-            # Names of the language, `set` for one, are not in the module yet.
-            stack.enter_context(patch.object(owner, name, replacement, create=not hasattr(owner, name)))
+        stack.enter_context(logs.limited_lines.lifted())
         stack.enter_context(_told(_Story(world, hidden)))
         yield
-
-
-def _replacements(world: World, sockets: Sockets, append_bytes_max: int) -> Iterator[tuple[Any, str, object]]:
-    """Everything that is not the nodes' own: whose name it is, the name, and what stands there in the simulation."""
-    yield os, "urandom", Random(world.random.getrandbits(64)).randbytes
-    yield tidelog.runtime.clock, "time", _Clock(world)
-
-    disk = DiskCalls()
-    for name in ("fsync", "fdatasync"):
-        yield os, name, disk.sync
-    for name in ("pwrite", "pwritev", "posix_fallocate", "unlink", "statvfs"):
-        yield os, name, getattr(disk, name)
-    yield tidelog.node.node, "ThreadPoolExecutor", lambda *_, **__: DiskThreads(world)
-    yield tidelog.storage.log_flusher, "ThreadPoolExecutor", SameThread
-
-    yield tidelog.net.listener, "Acceptor", type("Acceptor", (Acceptor,), {"sockets": sockets})
-    yield tidelog.raft.quorum, "MachineSettings", partial(MachineSettings, append_bytes_max=append_bytes_max)
-
-    # What is not in the seed and would be seen: the load of this machine, lines left out, addresses of objects.
-    load = SimpleNamespace(times=os.times, getloadavg=lambda: (0.0,), sysconf=os.sysconf)
-    yield tidelog.node.statistics, "os", load
-    yield tidelog.telemetry.line_limits.LineLimiter, "admit", lambda *_: (True, None)
-    for module in (tidelog.net.listener, tidelog.partitions.partition, tidelog.partitions.replication.replication):
-        yield module, "set", OrderedSet
 
 
 @contextmanager

@@ -10,8 +10,7 @@ from concurrent.futures import Executor, Future
 from contextvars import Context, copy_context
 from typing import Any
 
-from tests.simulation.cluster.process import PROCESS, current_process
-from tests.simulation.cluster.sockets import Sockets
+from tests.simulation.cluster.process import PROCESS, Process, current_process
 from tests.simulation.disk import DiskFaults
 from tests.simulation.world import Violation, World
 
@@ -19,9 +18,8 @@ WAITS_AT_THE_END_MAX = 100
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    def __init__(self, world: World, sockets: Sockets) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._sockets = sockets
         self._tasks: list[asyncio.Task[Any]] = []
         """All there ever were: what is collected in between would run its `finally` at a moment of its own choosing."""
 
@@ -83,7 +81,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return task
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        used = DiskThreads(self._world) if executor is None else executor
+        used = DiskThreads(current_process()) if executor is None else executor
         return asyncio.wrap_future(used.submit(func, *args), loop=self)
 
     def abandon(self) -> None:
@@ -109,16 +107,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # -- the rest of what is asked of a loop ---------------------------------------------------------------------------
 
-    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
-        return await self._sockets.connect(current_process(), protocol_factory, int(port))
-
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
-
-    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
-        """For sockets that only find out whether anybody listens: the connection is closed at once."""
-        transport, _ = await self._sockets.connect(current_process(), asyncio.BufferedProtocol, address[1])
-        transport.abort()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -148,11 +138,12 @@ class DiskThreads(Executor):
     What was synced meanwhile counts from when it is told.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._world = process.world
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        process = current_process()
+        process = self._process
         done: Future[Any] = Future()
         error: BaseException | None = None
         result = None

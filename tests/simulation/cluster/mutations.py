@@ -33,6 +33,7 @@ from tidelog.raft import store
 from tidelog.raft.core.effects import HardState
 from tidelog.raft.quorum import Quorum
 from tidelog.raft.quorum_state import QUORUM_STATE_FILE, encode_quorum_state
+from tidelog.runtime.disk import Disk
 from tidelog.storage.files import write_whole
 from tidelog.storage.log_flusher import PendingFlush
 from tidelog.storage.producer_state import ProducerEntry
@@ -126,8 +127,8 @@ def obeys_old_leaders() -> Any:
 def skips_syncs_of_votes() -> Any:
     """Terms and votes are written, but nobody waits until they are on disk."""
 
-    def write_only(directory: str, state: HardState) -> None:
-        write_whole(os.path.join(directory, QUORUM_STATE_FILE), encode_quorum_state(state), sync=False)
+    def write_only(directory: str, state: HardState, disk: Disk) -> None:
+        write_whole(os.path.join(directory, QUORUM_STATE_FILE), encode_quorum_state(state), sync=False, disk=disk)
 
     return patch.object(store, "write_quorum_state", write_only)
 

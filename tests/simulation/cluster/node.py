@@ -20,6 +20,7 @@ from tidelog.model.errors import BrokerError
 from tidelog.node.cluster import Cluster
 from tidelog.node.errors import NodeStartError
 from tidelog.node.node import Node
+from tidelog.node.stages import Loaded, NotPlaced, Stage
 from tidelog.partitions.partition import Partition
 from tidelog.partitions.table import PartitionTable
 
@@ -58,15 +59,20 @@ class SimulatedNode:
         return self.node is not None and self.node.is_ready()
 
     @property
+    def stage(self) -> Stage:
+        """How far this incarnation has come."""
+        return NotPlaced() if self.node is None else self.node.stage
+
+    @property
     def cluster(self) -> Cluster:
         """The node's own part in it, once it has come so far."""
-        assert self.node is not None
-        assert self.node._cluster is not None, "it has started"
-        return self.node._cluster
+        stage = self.stage
+        assert not isinstance(stage, NotPlaced), "it has started"
+        return stage.cluster
 
     @property
     def table(self) -> PartitionTable | None:
-        return None if self.node is None else self.node._table
+        return self.stage.table if isinstance(self.stage, Loaded) else None
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -82,7 +88,7 @@ class SimulatedNode:
         self._world.after(delay_ms, lambda: None if self.is_up else self.start())
 
     async def _live(self, process: Process) -> None:
-        self.node = node = Node(self._config())
+        self.node = node = Node(self._config(), self._cluster.environment_of(process))
         try:
             await node.start()
             self._world.note(self, "works")
@@ -137,14 +143,11 @@ class SimulatedNode:
 
     def _close_files(self) -> None:
         """The dead hold on to nothing, as the kernel would see to; what they write now, nobody reads."""
-        if self.node is None:
+        if isinstance(self.stage, NotPlaced):
             return
-        directory = self.node._directory
-        if directory is not None:
-            directory.close(clean=False)
-        cluster = self.node._cluster
-        if cluster is not None and cluster.quorum._store.is_open:
-            cluster.quorum._store.close(clean=False)
+        self.stage.site.directory.close(clean=False)
+        if self.cluster.quorum._store.is_open:
+            self.cluster.quorum._store.close(clean=False)
 
     def shut_down(self) -> None:
         """As SIGTERM does: it hands over, closes its logs in good order, and is started again."""

@@ -73,11 +73,11 @@ def run_cluster_seed(
     place = FAST_DIRECTORY if FAST_DIRECTORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=place) as directory:
         cluster = SimulatedCluster(world, Path(directory), adjust(ClusterProfile.draw(world)))
-        loop = VirtualLoop(world, cluster.sockets)
+        loop = VirtualLoop(world)
         try:
             with (
                 running_loop(loop),
-                simulated_machine(world, cluster.sockets, directory, cluster.profile.append_bytes_max),
+                simulated_machine(world, directory),
                 nullcontext() if mutation is None else mutation(),
                 quorums_watched(),
             ):

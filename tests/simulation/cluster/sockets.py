@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.cluster.process import Process, current_process
+from tests.simulation.cluster.process import Process
 from tests.simulation.network import Network
 from tests.simulation.world import World
 
@@ -194,13 +194,14 @@ class GhostSocket(SimulatedSocket):
 
 
 class Acceptor:
-    """Takes the place of `tidelog.net.accepting.Acceptor`."""
+    """One address of a process."""
 
-    sockets: Sockets
-
-    def __init__(self, new_connection: Callable[[None], asyncio.BufferedProtocol], backlog: int) -> None:
+    def __init__(
+        self, sockets: Sockets, process: Process, new_connection: Callable[[None], asyncio.BufferedProtocol]
+    ) -> None:
         self.new_connection = new_connection
-        self.process = current_process()
+        self.process = process
+        self._sockets = sockets
         self._port = 0
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
@@ -209,11 +210,11 @@ class Acceptor:
 
     def start(self) -> None:
         self.process.world.note(self.process, "listens")
-        self.sockets.acceptors[self._port] = self
+        self._sockets.acceptors[self._port] = self
 
     def close(self) -> None:
-        if self.sockets.acceptors.get(self._port) is self:
-            del self.sockets.acceptors[self._port]
+        if self._sockets.acceptors.get(self._port) is self:
+            del self._sockets.acceptors[self._port]
 
 
 class Sockets:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.controller.channel import ControllerChannel
 from tidelog.controller.core.brokers import Registration
 from tidelog.controller.duties import BrokerDuties
 from tidelog.controller.quorum_controller import QuorumController
 from tidelog.controller.service import ControllerService
 from tidelog.metadata.framing import decode_metadata_record, encode_metadata_record
 from tidelog.metadata.image import Endpoint
+from tidelog.net.client.pool import RpcPool
 from tidelog.protocol.message import Message
 from tidelog.raft.core.members import Member, MemberSet
 from tidelog.raft.errors import LeadershipLost, NotLeader
@@ -23,6 +25,7 @@ from tidelog.raft.quorum import Quorum
 from tidelog.raft.settings import QuorumSettings
 from tidelog.raft.status import PeerStatus, QuorumStatus
 from tidelog.raft.transport import Address
+from tidelog.runtime.system import System
 
 DIRECTORY_ID = b"d" * 16
 ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
@@ -132,6 +135,10 @@ class Clock:
         return self.now_s
 
 
+def no_way_to_others(runner: QuorumController) -> ControllerChannel:
+    return ControllerChannel(runner, RpcPool(lambda _: None, client_id="test"))
+
+
 async def memory_node(
     cluster: MemoryCluster,
     config: BrokerConfig,
@@ -146,7 +153,8 @@ async def memory_node(
     async def is_gone(node_id: int) -> bool:
         return node_id in gone
 
-    service = ControllerService(runner, BrokerDuties(runner, monotonic_s=clock or Clock(), is_gone=is_gone))
+    duties = BrokerDuties(runner, monotonic_s=clock or Clock(), is_gone=is_gone)
+    service = ControllerService(runner, duties, no_way_to_others(runner))
     await runner.start()
     runner.publish()
     return service
@@ -203,8 +211,7 @@ def disk_quorum(path: Path, runner: QuorumController, executor: Executor | None 
         settings,
         state_machine=runner,
         transport=NoPeers(),
-        wall_clock_ms=lambda: 1_000,
-        monotonic_s=asyncio.get_running_loop().time,
+        system=System(wall_clock_ms=lambda: 1_000, monotonic_s=asyncio.get_running_loop().time),
         executor=executor,
     )
 
@@ -213,7 +220,8 @@ async def disk_node(path: Path, **settings: Any) -> ControllerService:
     """A cluster of one on a real quorum, not registered."""
     runner = QuorumController(BrokerConfig(**settings), cluster_id="test")
     runner.attach(disk_quorum(path, runner))
-    service = ControllerService(runner, BrokerDuties(runner, monotonic_s=asyncio.get_running_loop().time))
+    duties = BrokerDuties(runner, monotonic_s=asyncio.get_running_loop().time)
+    service = ControllerService(runner, duties, no_way_to_others(runner))
     await runner.start()
     runner.take_newest()
     runner.publish()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tidelog.coordination.log import LoadedBatch, Marker
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.runtime.clock import wall_clock_ms
 
 BATCH_BYTES_MAX = 1 << 20
 """As the default of `max.message.bytes`."""
@@ -25,6 +26,9 @@ class MemoryLog:
         self.is_closed = False
         self._on_commit: Callable[[], None] | None = None
         self._on_lost: Callable[[], None] | None = None
+
+    def now_ms(self) -> int:
+        return wall_clock_ms()
 
     @property
     def is_empty(self) -> bool:

@@ -23,7 +23,7 @@ from tidelog.partitions.flushing import TimedExecutor
 from tidelog.partitions.partition import Partition
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.control import build_end_txn_marker
-from tidelog.runtime.clock import monotonic_ms, wall_clock_ms
+from tidelog.runtime.clock import monotonic_ms
 from tidelog.storage.log import Log
 from tidelog.telemetry.metrics import DurationHistogram, TopicMetrics
 
@@ -57,7 +57,7 @@ class Disk:
     ) -> Partition:
         config = TopicConfig(cleanup_policy=frozenset({"compact"}), **settings)
         where = TopicPartition("__consumer_offsets", 0)
-        log = Log.open(self.path, where, config, topic_id=b"i" * 16, now_ms=wall_clock_ms, clean_shutdown=False)
+        log = Log.open(self.path, where, config, topic_id=b"i" * 16, clean_shutdown=False)
         leader = LeaderState(
             node_id=1,
             leader_epoch=3,

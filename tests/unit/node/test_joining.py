@@ -10,6 +10,7 @@ import pytest
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.node import joining
+from tidelog.node.environment import ENVIRONMENT
 from tidelog.node.errors import NodeStartError
 from tidelog.raft.core.effects import HardState
 from tidelog.raft.quorum_state import write_quorum_state
@@ -35,7 +36,7 @@ def test_a_node_knows_itself_by_any_name(
     monkeypatch.setattr(joining, "JOIN_SECONDS_MAX", 0.0)
     config = BrokerConfig(log_dirs=str(tmp_path))
     with pytest.raises(NodeStartError) as refused:
-        asyncio.run(joining.ask_to_join(config, [own], [bound], [where]))
+        asyncio.run(joining.ask_to_join(config, [own], [bound], [where], ENVIRONMENT))
     assert ("cannot join itself" in str(refused.value)) is is_itself
 
 
@@ -54,9 +55,10 @@ def test_a_node_that_was_a_member_goes_on_when_nobody_answers(
         write_quorum_state(str(metadata), HardState(3, -1, bytes(16)))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         own, where = ("127.0.0.1", 1), silent.getsockname()[:2]
-        asking = joining.ask_to_join(BrokerConfig(log_dirs=str(tmp_path)), [own], [own], [where])
+        asking = joining.ask_to_join(BrokerConfig(log_dirs=str(tmp_path)), [own], [own], [where], ENVIRONMENT)
         if was_member:
-            assert asyncio.run(asking) is None
+            joined = asyncio.run(asking)
+            assert (joined.node_id, joined.cluster_id, joined.members) == (4, "a cluster", {})
         else:
             with pytest.raises(NodeStartError, match="could be asked to join"):
                 asyncio.run(asking)
@@ -72,5 +74,5 @@ def test_the_same_reason_is_logged_once(
         where = gone.getsockname()[:2]
     own = ("127.0.0.1", 1)
     with caplog.at_level("INFO", logger="tidelog.node"), pytest.raises(NodeStartError):
-        asyncio.run(joining.ask_to_join(BrokerConfig(log_dirs=str(tmp_path)), [own], [own], [where]))
+        asyncio.run(joining.ask_to_join(BrokerConfig(log_dirs=str(tmp_path)), [own], [own], [where], ENVIRONMENT))
     assert len([record for record in caplog.records if "takes this node in" in record.getMessage()]) == 1

@@ -2,17 +2,21 @@
 
 import asyncio
 import json
+import socket
 import threading
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import Executor
 from pathlib import Path
 
 import pytest
 from tests.servers.broker_process import free_port
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.node.environment import Environment
 from tidelog.node.node import Node
+from tidelog.runtime.system import SYSTEM, System
 
 
 def ask(port: int, path: str) -> tuple[int, dict[str, object]]:
@@ -24,27 +28,31 @@ def ask(port: int, path: str) -> tuple[int, dict[str, object]]:
             return error.code, json.loads(error.read())
 
 
+def is_taken(port: int) -> bool:
+    """Whether somebody listens there; the connection waits to be accepted."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def config_of(path: Path, **settings: str) -> BrokerConfig:
     texts = {name.replace("_", "."): value for name, value in settings.items()}
-    return BrokerConfig.from_mapping(
-        {"log.dirs": str(path), "listeners": "PLAINTEXT://127.0.0.1:0", "admin.listen": "127.0.0.1:0", **texts}
-    )
+    return BrokerConfig.from_mapping({"log.dirs": str(path), "listeners": "PLAINTEXT://127.0.0.1:0", **texts})
 
 
 async def test_a_node_that_takes_long_to_start_is_alive_and_not_ready(tmp_path: Path) -> None:
-    own, other = free_port(), free_port()
+    own, other, port = free_port(), free_port(), free_port()
     config = config_of(
         tmp_path,
+        admin_listen=f"127.0.0.1:{port}",
         listeners=f"PLAINTEXT://127.0.0.1:{own}",
         controller_quorum_voters=f"1@127.0.0.1:{own},2@127.0.0.1:{other}",
     )
     node = Node(config)
     # The other voter never comes.
     starting = asyncio.create_task(node.start())
-    while node._admin is None:
+    while not is_taken(port):
         await asyncio.sleep(0.01)
         assert not starting.done()
-    port = node._admin.port
     assert await asyncio.to_thread(ask, port, "/healthz") == (
         200,
         {"status": "ok", "partitions": 0, "offline_partitions": 0},
@@ -71,12 +79,19 @@ async def test_what_a_node_holds_is_shown_at_a_scrape(tmp_path: Path) -> None:
 
 
 async def test_the_loop_runs_on_while_a_thread_keeps_a_node_from_stopping(tmp_path: Path) -> None:
-    node = Node(config_of(tmp_path))
+    started: list[Executor] = []
+
+    def start_threads(count: int) -> Executor:
+        started.append(SYSTEM.start_threads(count))
+        return started[0]
+
+    port = free_port()
+    environment = Environment(system=System(start_threads=start_threads))
+    node = Node(config_of(tmp_path, admin_listen=f"127.0.0.1:{port}"), environment)
     await node.start()
-    assert node._admin is not None
-    assert await asyncio.to_thread(ask, node._admin.port, "/readyz") == (200, {"ready": True})
+    assert await asyncio.to_thread(ask, port, "/readyz") == (200, {"ready": True})
     release = threading.Event()
-    node._workers.submit(release.wait, 60)
+    started[0].submit(release.wait, 60)
     stopping = asyncio.create_task(node.stop())
     began_s = time.monotonic()
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.unit.api.answering import services_of
+from tests.unit.storage.faulty_disk import FaultyDisk
 from tests.waiting import eventually
 
 from tidelog.api.dispatcher import Dispatcher
@@ -43,7 +44,7 @@ from tidelog.protocol.message import Message
 from tidelog.records.batch import iterate_headers
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.record import iterate_records
-from tidelog.runtime.clock import monotonic_s, wall_clock_ms
+from tidelog.runtime.clock import monotonic_ms, monotonic_s, wall_clock_ms
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.telemetry.metrics import NodeMetrics
 
@@ -66,11 +67,12 @@ class SmallBroker:
         self.is_listening = False
         self.is_cut_off = False
         """Hears nothing from the controller."""
+        self.disk = FaultyDisk()
 
     async def start(self) -> None:
         metrics = NodeMetrics()
         self.workers = ThreadPoolExecutor(2)
-        self.directory = LogDirectory.open(self.path, node_id=self.node_id, cluster_id=None, now_ms=wall_clock_ms)
+        self.directory = LogDirectory.open(self.path, node_id=self.node_id, cluster_id=None, system=self.disk.system)
         self.listener = Listener(
             ListenerSettings(name="PLAINTEXT"), SharedByListeners(metrics, monotonic_s, budget_bytes=1 << 30)
         )
@@ -94,7 +96,7 @@ class SmallBroker:
             metadata=self.metadata,
             partitions=self.table,
             producing=Producing(self.table, self.metadata, metrics, wall_clock_ms),
-            fetching=Fetching(self.table, self.config, self.metadata, metrics, wall_clock_ms),
+            fetching=Fetching(self.table, self.config, self.metadata, metrics, wall_clock_ms, monotonic_ms),
             metrics=metrics,
             now_ms=wall_clock_ms,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -117,7 +116,7 @@ async def test_a_log_for_which_there_was_no_room_is_opened_when_there_is(
             raise OSError(errno.ENOSPC, "No space left on device")
 
         with monkeypatch.context() as full:
-            full.setattr(os, "pwrite", refuse)
+            full.setattr(cluster.brokers[1].disk, "pwrite", refuse)
             table.apply(image, delta)
             table.open_refused()
             assert table.find_partition("new", 0) is None

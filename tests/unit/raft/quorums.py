@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests import waiting
+from tests.unit.storage.faulty_disk import FaultyDisk
 
 from tidelog.metadata.framing import UnreadableMetadata
 from tidelog.protocol.generated.topic_record import TopicRecord
@@ -98,6 +99,8 @@ class Cluster:
         self.path = path
         self.nodes: dict[int, Node] = {}
         self._settings = settings
+        self.disk = FaultyDisk()
+        """Of all nodes."""
 
     async def start(
         self,
@@ -124,8 +127,7 @@ class Cluster:
             settings,
             state_machine=state,
             transport=Link(self.nodes, node_id),
-            wall_clock_ms=lambda: time.time_ns() // 1_000_000,
-            monotonic_s=time.monotonic,
+            system=self.disk.system,
             failed=failures.append,
         )
         await quorum.start()

@@ -17,6 +17,7 @@ from tidelog.raft.core.effects import HardState
 from tidelog.raft.core.members import ANY_DIRECTORY, NO_MEMBERS, Member
 from tidelog.raft.errors import MembershipRefused, NotLeader
 from tidelog.raft.quorum_state import read_quorum_state, write_quorum_state
+from tidelog.runtime.disk import Disk
 from tidelog.storage.errors import StorageFailure
 
 THREE = any_of(1, 2, 3)
@@ -240,11 +241,11 @@ def test_a_term_that_the_disk_refused_is_on_it_before_the_member_takes_part_agai
         node = next(node for node in cluster.nodes.values() if node is not leader)
         refused: list[HardState] = []
 
-        def refuse_once(directory: str, state: HardState) -> None:
+        def refuse_once(directory: str, state: HardState, disk: Disk) -> None:
             if Path(directory).parent.name == str(node.settings.node_id) and not refused:
                 refused.append(state)
                 raise OSError("the disk refuses")
-            write_quorum_state(directory, state)
+            write_quorum_state(directory, state, disk)
 
         monkeypatch.setattr(store, "write_quorum_state", refuse_once)
         await cluster.stop(leader.settings.node_id)

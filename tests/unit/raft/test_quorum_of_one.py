@@ -99,24 +99,21 @@ def test_a_batch_that_is_too_large_is_refused(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_a_disk_that_refuses_ends_the_leadership_and_nothing_comes_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_refuses_ends_the_leadership_and_nothing_comes_back(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         node = await cluster.start(1, ONE)
         await node.quorum.propose([topic("before")])
-        real = os.fdatasync
 
         def refuse(fd: int) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(os, "fdatasync", refuse)
+        cluster.disk.fdatasync = refuse
         with pytest.raises(StorageFailure):
             await node.quorum.propose([topic("lost")])
         assert not node.quorum.is_leader
         with pytest.raises(StorageFailure):
             await node.quorum.propose([topic("refused")])
-        monkeypatch.setattr(os, "fdatasync", real)
+        cluster.disk.fdatasync = os.fdatasync
         await eventually(lambda: node.quorum.is_leader)
         await node.quorum.propose([topic("after")])
         assert node.state.names == ["before", "after"]
@@ -158,7 +155,7 @@ def test_a_quorum_that_stops_while_its_disk_refuses_stays_stopped(
             raise OSError(5, "Input/output error")
 
         with monkeypatch.context() as broken:
-            broken.setattr(os, "fdatasync", refuse)
+            broken.setattr(cluster.disk, "fdatasync", refuse)
             with pytest.raises(StorageFailure):
                 await node.quorum.propose([topic("lost")])
             await cluster.stop(1)

@@ -16,6 +16,7 @@ from tidelog.raft.quorum_state import decode_quorum_state, encode_quorum_state
 from tidelog.raft.snapshot_file import DamagedSnapshot, snapshot_file_name
 from tidelog.raft.store import Loaded, QuorumStore
 from tidelog.records.builder import NewRecord, build_batch
+from tidelog.runtime.system import System
 from tidelog.storage.directory_identity import DirectoryRefused
 
 MEMBERS = voters(1, 2, 3)
@@ -27,7 +28,7 @@ class Disk:
     def __init__(self, path: Path, bootstrap: MemberSet = MEMBERS) -> None:
         self.path = path
         self.bootstrap = bootstrap
-        self.store = QuorumStore(path, segment_bytes=1024 * 1024, now_ms=lambda: 1000)
+        self.store = QuorumStore(path, segment_bytes=1024 * 1024, system=System(lambda: 1000))
         self.loaded = self.store.open(bootstrap)
         self._written = 0
 
@@ -57,7 +58,7 @@ class Disk:
 
     def crash(self) -> Loaded:
         """The process is gone; what it wrote is there."""
-        self.store = QuorumStore(self.path, segment_bytes=1024 * 1024, now_ms=lambda: 1000)
+        self.store = QuorumStore(self.path, segment_bytes=1024 * 1024, system=System(lambda: 1000))
         self.loaded = self.store.open(self.bootstrap)
         return self.loaded
 

@@ -10,6 +10,8 @@ from tidelog.model.ids import TopicPartition
 from tidelog.records.batch import BatchHeader, decode_header, iterate_headers
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.control import build_end_txn_marker
+from tidelog.runtime.disk import DISK, Disk
+from tidelog.runtime.system import System
 from tidelog.storage.log import Log
 from tidelog.storage.log_writer import AppendResult
 from tidelog.storage.region import LogRegion
@@ -26,7 +28,9 @@ class Clock:
         return self.now
 
 
-def open_log(directory: Path, clock: Clock | None = None, *, clean: bool = True, **options: Any) -> Log:
+def open_log(
+    directory: Path, clock: Clock | None = None, *, clean: bool = True, disk: Disk = DISK, **options: Any
+) -> Log:
     """A log with the given topic settings; names of `Log.open` go to it, all others to the configuration."""
     opening = {
         name: options.pop(name)
@@ -36,7 +40,12 @@ def open_log(directory: Path, clock: Clock | None = None, *, clean: bool = True,
     if "segment_bytes" in options:
         options["internal_segment_bytes"] = options.pop("segment_bytes")
     return Log.open(
-        directory, TOPIC_PARTITION, TopicConfig(**options), now_ms=clock or Clock(), clean_shutdown=clean, **opening
+        directory,
+        TOPIC_PARTITION,
+        TopicConfig(**options),
+        system=System(clock or Clock(), disk=disk),
+        clean_shutdown=clean,
+        **opening,
     )
 
 

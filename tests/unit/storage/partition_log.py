@@ -11,6 +11,7 @@ from tidelog.records.batch import decode_header, iterate_whole_headers
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.control import build_end_txn_marker
 from tidelog.records.record import Record, iterate_records
+from tidelog.runtime.system import System
 from tidelog.storage.compaction import find_cleanable, finish_compaction, plan_compaction
 from tidelog.storage.compaction_pass import run_pass
 from tidelog.storage.log import Log
@@ -26,7 +27,9 @@ def config(**settings: object) -> TopicConfig:
 
 
 def open_log(directory: Path, *, clean: bool = True, now_ms: int = NOW, **settings: object) -> Log:
-    return Log.open(directory / "topic-0", PARTITION, config(**settings), now_ms=lambda: now_ms, clean_shutdown=clean)
+    return Log.open(
+        directory / "topic-0", PARTITION, config(**settings), system=System(lambda: now_ms), clean_shutdown=clean
+    )
 
 
 def append(

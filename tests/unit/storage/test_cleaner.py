@@ -10,6 +10,7 @@ import pytest
 from tests.unit.storage.partition_log import COMPACT, NOW, append, config, contents
 
 from tidelog.model.ids import TopicPartition
+from tidelog.runtime.system import System
 from tidelog.storage.cleaner import RETRY_MS, LogCleaner
 from tidelog.storage.leftovers import remove_all
 from tidelog.storage.log import Log
@@ -45,7 +46,7 @@ class Owner:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[LogDirectory]:
-    directory = LogDirectory.open(tmp_path, node_id=1, cluster_id=None, now_ms=lambda: NOW)
+    directory = LogDirectory.open(tmp_path, node_id=1, cluster_id=None, system=System(lambda: NOW))
     yield directory
     directory.close()
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.storage.faulty_disk import FaultyDisk
 from tests.unit.storage.log_building import append, append_many, batch_of, crash, data, names_in, offsets_of, open_log
 
 from tidelog.model.errors import ErrorCode
@@ -147,18 +148,17 @@ def test_a_file_that_may_not_grow(tmp_path: Path, file_size_limit: int) -> None:
 
 
 @pytest.mark.parametrize("taken", [0, 1, 15, 16, 100])
-def test_a_write_that_is_taken_in_parts_is_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
-) -> None:
-    log = open_log(tmp_path / "log")
+def test_a_write_that_is_taken_in_parts_is_finished(tmp_path: Path, taken: int) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path / "log", disk=disk.disk)
 
     def write_a_part(fd: int, parts: tuple[bytes, ...], position: int) -> int:
         return os.pwrite(fd, b"".join(parts)[:taken], position)
 
-    monkeypatch.setattr(os, "pwritev", write_a_part)
+    disk.pwritev = write_a_part
     append(log, batch_of(10))
     append(log, batch_of(10))
-    monkeypatch.undo()
+    disk.pwritev = os.pwritev
     append(log, batch_of(10))
     assert offsets_of(log) == [(0, 9), (10, 19), (20, 29)]
     crash(log)
@@ -166,7 +166,8 @@ def test_a_write_that_is_taken_in_parts_is_finished(
 
 
 def test_a_failed_write_that_cannot_be_undone_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = open_log(tmp_path / "log")
+    disk = FaultyDisk()
+    log = open_log(tmp_path / "log", disk=disk.disk)
     append(log, batch_of(10))
 
     def fail_after_a_part(fd: int, parts: tuple[bytes, ...], position: int) -> int:
@@ -177,7 +178,7 @@ def test_a_failed_write_that_cannot_be_undone_is_overwritten(tmp_path: Path, mon
         raise OSError(errno.EIO, "broken")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwritev", fail_after_a_part)
+        patch.setattr(disk, "pwritev", fail_after_a_part)
         patch.setattr(os, "ftruncate", refuse)
         with pytest.raises(StorageFailure):
             append(log, batch_of(10))
@@ -212,14 +213,15 @@ def test_a_failed_roll_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_failed_sync_does_not_move_the_recovery_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = open_log(tmp_path / "log")
+    disk = FaultyDisk()
+    log = open_log(tmp_path / "log", disk=disk.disk)
     append(log, batch_of(10))
 
     def refuse(fd: int) -> None:
         raise OSError(errno.EIO, "broken")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fdatasync", refuse)
+        patch.setattr(disk, "fdatasync", refuse)
         with pytest.raises(StorageFailure):
             log.flusher.flush()
     assert log.recovery_point == 0

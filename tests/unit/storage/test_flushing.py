@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.unit.storage.faulty_disk import FaultyDisk
 from tests.unit.storage.log_building import append_many, batch_of, offsets_of, open_log
 
 from tidelog.storage import files, segment_file
@@ -13,17 +14,15 @@ from tidelog.storage.files import Residency
 from tidelog.storage.log import Log
 
 
-@pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of files and directories in the order they were synced."""
-    names: list[str] = []
+class RecordingDisk(FaultyDisk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fdatasync = self.fsync = self._record
+        self.synced: list[str] = []
+        """Names of files and directories in the order they were synced."""
 
-    def record(fd: int) -> None:
-        names.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
-
-    monkeypatch.setattr(os, "fdatasync", record)
-    monkeypatch.setattr(os, "fsync", record)
-    return names
+    def _record(self, fd: int) -> None:
+        self.synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
 
 
 def log_name(base_offset: int) -> str:
@@ -31,8 +30,10 @@ def log_name(base_offset: int) -> str:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
-def test_a_flush_syncs_what_is_not_yet_safe(tmp_path: Path, synced: list[str]) -> None:
-    log = open_log(tmp_path / "log", segment_bytes=2 * len(batch_of(10, size=100)))
+def test_a_flush_syncs_what_is_not_yet_safe(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    synced = disk.synced
+    log = open_log(tmp_path / "log", disk=disk.disk, segment_bytes=2 * len(batch_of(10, size=100)))
     log.flusher.flush()
     assert synced == []
     append_many(log, 1)

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.storage.log_building import START_MS, Clock, append, batch_of, names_in, open_log
 
 from tidelog.model.ids import TopicPartition
+from tidelog.runtime.system import System
 from tidelog.storage.leftovers import Leftovers, remove_all
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
@@ -85,7 +86,7 @@ def test_a_truncated_offset_is_written_again_while_its_old_file_waits(tmp_path: 
 
 def test_a_deleted_log_takes_its_leftovers_along(tmp_path: Path) -> None:
     clock = Clock()
-    directory = LogDirectory.open(tmp_path, node_id=1, cluster_id=None, now_ms=clock)
+    directory = LogDirectory.open(tmp_path, node_id=1, cluster_id=None, system=System(clock))
     partition = TopicPartition("a", 0)
     config = open_log(tmp_path / "other", segment_bytes=1000, file_delete_delay_ms=700).config
     log = directory.open_log(partition, config, topic_id=None)

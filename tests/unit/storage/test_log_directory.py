@@ -9,10 +9,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.unit.storage.faulty_disk import FaultyDisk
 from tests.unit.storage.partition_log import NOW, append, config, visible
 
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.runtime.disk import DISK, Disk
+from tidelog.runtime.system import System
 from tidelog.storage import log_flusher
 from tidelog.storage.checkpoints import decode_offsets, read_offsets
 from tidelog.storage.directory_identity import DirectoryLock, DirectoryRefused
@@ -24,8 +27,8 @@ A1 = TopicPartition("a", 1)
 DASHED = TopicPartition("with-dash.and_dot", 12)
 
 
-def open_directory(path: Path, *, node_id: int = 1, cluster_id: str | None = None) -> LogDirectory:
-    return LogDirectory.open(path, node_id=node_id, cluster_id=cluster_id, now_ms=lambda: NOW)
+def open_directory(path: Path, *, node_id: int = 1, cluster_id: str | None = None, disk: Disk = DISK) -> LogDirectory:
+    return LogDirectory.open(path, node_id=node_id, cluster_id=cluster_id, system=System(lambda: NOW, disk=disk))
 
 
 def test_a_new_directory_is_claimed(tmp_path: Path) -> None:
@@ -77,25 +80,25 @@ def test_a_second_user_in_this_process_is_refused(tmp_path: Path) -> None:
     open_directory(tmp_path).close()
 
 
-def test_a_full_disk_does_not_keep_the_lock_from_being_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_does_not_keep_the_lock_from_being_taken(tmp_path: Path) -> None:
     """What makes room comes after it."""
     open_directory(tmp_path).close()
 
     def refuse(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as full:
-        full.setattr(os, "pwrite", refuse)
-        lock = DirectoryLock(str(tmp_path))
-        with pytest.raises(DirectoryRefused, match="in use by another process"):
-            DirectoryLock(str(tmp_path))
+    full = FaultyDisk()
+    full.pwrite = refuse
+    lock = DirectoryLock(str(tmp_path), full.disk)
+    with pytest.raises(DirectoryRefused, match="in use by another process"):
+        DirectoryLock(str(tmp_path), full.disk)
     lock.release()
 
 
 def test_another_process_is_refused_until_this_one_is_gone(tmp_path: Path) -> None:
     script = (
         "import sys, pathlib; from tidelog.storage.log_directory import LogDirectory;"
-        "d = LogDirectory.open(pathlib.Path(sys.argv[1]), node_id=1, cluster_id=None, now_ms=lambda: 0);"
+        "d = LogDirectory.open(pathlib.Path(sys.argv[1]), node_id=1, cluster_id=None);"
         "print('open', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(
@@ -157,7 +160,7 @@ def test_a_clean_stop_leaves_checkpoints_and_a_marker(tmp_path: Path) -> None:
     again.close()
 
 
-def sync_recorder(monkeypatch: pytest.MonkeyPatch, failing: str = "") -> Counter[str]:
+def record_syncs(disk: FaultyDisk, failing: str = "") -> Counter[str]:
     """How often each file and directory was synced; one whose path has `failing` in it cannot be."""
     synced: Counter[str] = Counter()
 
@@ -167,20 +170,20 @@ def sync_recorder(monkeypatch: pytest.MonkeyPatch, failing: str = "") -> Counter
         if failing and failing in path:
             raise OSError(errno.EIO, "the disk is gone")
 
-    monkeypatch.setattr(os, "fdatasync", sync)
-    monkeypatch.setattr(os, "fsync", sync)
+    disk.fdatasync = disk.fsync = sync
     return synced
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 def test_a_stop_syncs_every_log_and_their_directory_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_flusher, "LOGS_AT_A_TIME", 100)
-    directory = open_directory(tmp_path)
+    disk = FaultyDisk()
+    directory = open_directory(tmp_path, disk=disk.disk)
     partitions = [TopicPartition("many", index) for index in range(100)]
     for partition in partitions:
         append(directory.open_log(partition, config(), topic_id=None), [(b"k", b"v")])
-    synced = sync_recorder(monkeypatch)
-    log_flusher.flush_together(list(directory.logs.values()))
+    synced = record_syncs(disk)
+    log_flusher.flush_together(list(directory.logs.values()), disk.disk)
     expected = {str(tmp_path): 1}
     for partition in partitions:
         expected[str(tmp_path / str(partition))] = 1
@@ -191,13 +194,12 @@ def test_a_stop_syncs_every_log_and_their_directory_once(tmp_path: Path, monkeyp
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
-def test_a_log_that_cannot_be_synced_is_tried_once_and_leaves_no_marker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory = open_directory(tmp_path)
+def test_a_log_that_cannot_be_synced_is_tried_once_and_leaves_no_marker(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    directory = open_directory(tmp_path, disk=disk.disk)
     for partition in (A0, A1):
         append(directory.open_log(partition, config(), topic_id=None), [(b"k", b"v")])
-    synced = sync_recorder(monkeypatch, failing="a-0/")
+    synced = record_syncs(disk, failing="a-0/")
     directory.close()
     assert synced[str(tmp_path / "a-0" / "00000000000000000000.log")] == 1, "the kernel may claim success next time"
     assert synced[str(tmp_path / "a-1" / "00000000000000000000.log")] == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.codec.crc32c import crc32c
+from tidelog.runtime.disk import Folder
 from tidelog.storage.errors import CorruptSnapshot
 from tidelog.storage.producer_snapshot import (
     EMPTY_SIZE,
@@ -41,7 +42,7 @@ def test_the_bytes_are_kafkas() -> None:
 
 def test_the_file_is_named_by_its_offset_and_read_back(tmp_path: Path) -> None:
     entries = [ENTRY, ENTRY._replace(producer_id=5, txn_first_offset=7)]
-    write_snapshot(str(tmp_path), 1234, entries)
+    write_snapshot(Folder(str(tmp_path)), 1234, entries)
     assert [path.name for path in tmp_path.iterdir()] == ["00000000000000001234.snapshot"]
     assert read_snapshot(str(tmp_path), 1234) == entries
 

@@ -181,7 +181,7 @@ def test_old_segments_go_only_below_the_upper_offset(tmp_path: Path, upper: int,
 
 def cleaned_segment(log: Log, *sources: Segment) -> Segment:
     """What compaction could make of these: the second batch of each."""
-    cleaned = Segment.create(log.directory, sources[0].base_offset, START_MS, suffix=CLEANED_SUFFIX)
+    cleaned = Segment.create(log.active_segment.folder, sources[0].base_offset, START_MS, suffix=CLEANED_SUFFIX)
     cleaned.index_interval_bytes = 1
     for source in sources:
         content = Path(source.path).read_bytes()

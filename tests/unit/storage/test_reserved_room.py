@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections import namedtuple
 from pathlib import Path
 
 import pytest
+from tests.unit.storage.faulty_disk import FaultyDisk
 
 from tidelog.model.limits import DISK_ROOM_BYTES_ENOUGH, DISK_ROOM_BYTES_MIN, RESERVED_ROOM_BYTES
+from tidelog.runtime.disk import Folder
 from tidelog.storage.reserved_room import RESERVE_FILE, ReservedRoom
-
-Disk = namedtuple("Disk", ["f_bavail", "f_frsize"])
 
 
 @pytest.mark.parametrize(
@@ -26,24 +24,25 @@ Disk = namedtuple("Disk", ["f_bavail", "f_frsize"])
 )
 def test_it_is_taken_where_there_is_room_and_given_up_where_a_start_needs_it(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     free_bytes: int,
     is_there_before: bool,
     is_there_after: bool,
 ) -> None:
-    room = ReservedRoom(str(tmp_path))
+    disk = FaultyDisk()
+    room = ReservedRoom(Folder(str(tmp_path), disk.disk))
     if is_there_before:
         room.take()
         assert (tmp_path / RESERVE_FILE).stat().st_blocks * 512 >= RESERVED_ROOM_BYTES
-    monkeypatch.setattr(os, "statvfs", lambda path: Disk(free_bytes, 1))
+    disk.free_bytes = free_bytes
     room.settle()
     assert (tmp_path / RESERVE_FILE).exists() == is_there_after
 
 
-def test_a_file_system_that_cannot_reserve_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_that_cannot_reserve_is_left_alone(tmp_path: Path) -> None:
     def refuse(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(os, "posix_fallocate", refuse)
-    ReservedRoom(str(tmp_path)).take()
+    disk = FaultyDisk()
+    disk.posix_fallocate = refuse
+    ReservedRoom(Folder(str(tmp_path), disk.disk)).take()
     assert list(tmp_path.iterdir()) == []

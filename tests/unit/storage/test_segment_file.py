@@ -8,14 +8,16 @@ import socket
 from pathlib import Path
 
 import pytest
+from tests.unit.storage.faulty_disk import FaultyDisk
 
+from tidelog.runtime.disk import DISK, Disk
 from tidelog.storage.segment_file import READ, READ_WRITE_NEW, WRITE_NEW, WRITE_OR_CREATE, SegmentFile
 
 CONTENT = bytes(range(256)) * 16
 
 
-def new_file(path: Path, content: bytes = CONTENT) -> SegmentFile:
-    file = SegmentFile(str(path), READ_WRITE_NEW)
+def new_file(path: Path, content: bytes = CONTENT, disk: Disk = DISK) -> SegmentFile:
+    file = SegmentFile(str(path), READ_WRITE_NEW, disk)
     file.write(content, 0)
     return file
 
@@ -29,24 +31,25 @@ def test_reads_name_their_place_and_end_with_the_file(tmp_path: Path) -> None:
 
 
 def test_reads_and_writes_in_parts_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pread, pwrite = os.pread, os.pwrite
+    pread = os.pread
     monkeypatch.setattr(os, "pread", lambda fd, size, position: pread(fd, min(size, 100), position))
-    monkeypatch.setattr(os, "pwrite", lambda fd, view, position: pwrite(fd, view[:7], position))
-    monkeypatch.setattr(os, "pwritev", lambda fd, parts, position: pwrite(fd, b"".join(parts)[:150], position))
-    file = new_file(tmp_path / "file")
+    disk = FaultyDisk()
+    disk.pwrite = lambda fd, view, position: os.pwrite(fd, view[:7], position)
+    disk.pwritev = lambda fd, parts, position: os.pwrite(fd, b"".join(parts)[:150], position)
+    file = new_file(tmp_path / "file", disk=disk.disk)
     assert file.read(len(CONTENT) + 1, 0) == CONTENT
     file.write_parts((CONTENT[:100], memoryview(CONTENT)[100:1000]), 1000, 50)
     assert (tmp_path / "file").read_bytes() == CONTENT[:50] + CONTENT[:1000] + CONTENT[1050:]
 
 
-def test_a_disk_that_takes_only_a_part_refuses_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_takes_only_a_part_refuses_the_rest(tmp_path: Path) -> None:
     def refuse(*_: object) -> int:
         raise OSError(errno.ENOSPC, "full")
 
-    file = new_file(tmp_path / "file", b"")
-    pwrite = os.pwrite
-    monkeypatch.setattr(os, "pwritev", lambda fd, parts, position: pwrite(fd, parts[0], position))
-    monkeypatch.setattr(os, "pwrite", refuse)
+    disk = FaultyDisk()
+    file = new_file(tmp_path / "file", b"", disk.disk)
+    disk.pwritev = lambda fd, parts, position: os.pwrite(fd, parts[0], position)
+    disk.pwrite = refuse
     with pytest.raises(OSError, match="full"):
         file.write_parts((b"one", b"two"), 6, 0)
     assert file.size_bytes() == 3

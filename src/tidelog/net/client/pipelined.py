@@ -11,9 +11,8 @@ looked up before every call, because nodes move.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tidelog.model import limits
 from tidelog.net.client.backoff import Backoff
@@ -23,6 +22,7 @@ from tidelog.net.client.errors import PeerBusy, PeerUnreachable, RpcError, RpcTi
 from tidelog.net.client.handshake import begin_handshake
 from tidelog.net.client.versions import PeerVersions
 from tidelog.net.framing import SCRATCH_BYTES, Frame
+from tidelog.net.network import NETWORK, Network
 from tidelog.protocol.index import schema_versions
 from tidelog.protocol.message import Message
 from tidelog.protocol.private_apis import NODE_SOFTWARE_NAME
@@ -37,6 +37,16 @@ HANDSHAKE_TIMEOUT_S = 5.0
 DEFAULT_TIMEOUT_S = 30.0
 
 
+class InFlight(NamedTuple):
+    """What one connection may have under way."""
+
+    requests: int
+    size_bytes: int
+
+
+IN_FLIGHT_MAX = InFlight(limits.RPC_IN_FLIGHT_REQUESTS_MAX, limits.RPC_IN_FLIGHT_BYTES_MAX)
+
+
 class RpcClient:
     """Calls to one peer over one connection. All methods belong to the event loop."""
 
@@ -47,10 +57,10 @@ class RpcClient:
         *,
         client_id: str,
         scratch: memoryview | None = None,
-        in_flight_requests_max: int = limits.RPC_IN_FLIGHT_REQUESTS_MAX,
-        in_flight_bytes_max: int = limits.RPC_IN_FLIGHT_BYTES_MAX,
+        in_flight_max: InFlight = IN_FLIGHT_MAX,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         asks_versions: bool = True,
+        network: Network = NETWORK,
     ) -> None:
         """`peer` names it in errors. `find_address` says where it is now; None when its address is not known.
 
@@ -61,8 +71,8 @@ class RpcClient:
         self._find_address = find_address
         self._client_id = client_id
         self._scratch = memoryview(bytearray(SCRATCH_BYTES)) if scratch is None else scratch
-        self._requests_max = in_flight_requests_max
-        self._bytes_max = in_flight_bytes_max
+        self._in_flight_max = in_flight_max
+        self._network = network
         self._connect_timeout_s = connect_timeout_s
         self._asks_versions = asks_versions
         self._connection: ClientConnection | None = None
@@ -120,9 +130,8 @@ class RpcClient:
         if connection.versions is not None:
             connection.versions.require(api_key, version)
         under_way = connection.conversation
-        if len(under_way) >= self._requests_max or (
-            under_way and under_way.in_flight_bytes + len(body) > self._bytes_max
-        ):
+        requests_max, bytes_max = self._in_flight_max
+        if len(under_way) >= requests_max or (under_way and under_way.in_flight_bytes + len(body) > bytes_max):
             raise PeerBusy(f"{self._peer}: {len(under_way)} requests are under way already")
         return connection.send(api_key, version, body, deadline_s, timeout_s)
 
@@ -196,18 +205,17 @@ class RpcClient:
     async def _dial(self, address: Address) -> ClientConnection:
         """A connection without a word said on it. TLS belongs here."""
         host, port = address
+        connection = ClientConnection(self._peer, self._client_id, self._scratch, self._lost)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: ClientConnection(self._peer, self._client_id, self._scratch, self._lost), host, port
-                )
+                await self._network.connect(lambda: connection, host, port)
         except (OSError, TimeoutError) as error:
             reason = str(error) or f"no connection within {self._connect_timeout_s:g} s"
             raise PeerUnreachable(f"{self._peer} cannot be reached at {host}:{port}: {reason}") from None
         return connection
 
     def _failed(self, reason: str) -> None:
-        self._backoff.failed(reason, asyncio.get_running_loop().time(), os.urandom(1)[0] / 256)
+        self._backoff.failed(reason, asyncio.get_running_loop().time(), self._network.draw_share())
 
     def _lost(self, connection: ClientConnection, reason: str, had_requests: bool) -> None:
         if connection is not self._connection:

@@ -6,12 +6,16 @@ from collections.abc import Callable
 
 from tidelog.net.client.pipelined import Address, RpcClient
 from tidelog.net.framing import SCRATCH_BYTES
+from tidelog.net.network import NETWORK, Network
 
 
 class RpcPool:
-    def __init__(self, find_address: Callable[[int], Address | None], *, client_id: str) -> None:
+    def __init__(
+        self, find_address: Callable[[int], Address | None], *, client_id: str, network: Network = NETWORK
+    ) -> None:
         self._find_address = find_address
         self._client_id = client_id
+        self._network = network
         self._clients: dict[tuple[int, str], RpcClient] = {}
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         """Shared: what a connection reads into it is taken out before the next one reads."""
@@ -25,6 +29,7 @@ class RpcPool:
                 lambda: self._find_address(node_id),
                 client_id=f"{self._client_id}-{purpose}",
                 scratch=self._scratch,
+                network=self._network,
             )
         return client
 

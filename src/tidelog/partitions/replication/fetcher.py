@@ -28,7 +28,6 @@ from tidelog.protocol.generated.list_offsets import (
 )
 from tidelog.protocol.hot_replica_fetch import REPLICA_FETCH_VERSION, encode_replica_fetch
 from tidelog.protocol.index import ApiKey
-from tidelog.runtime.clock import monotonic_ms
 from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.storage.errors import StorageFailure
 from tidelog.telemetry.logs import get_logger
@@ -76,14 +75,23 @@ class _Followed:
 
     def rest(self, backoff_max_ms: int) -> None:
         self.backoff_ms = min(max(BACKOFF_FIRST_MS, 2 * self.backoff_ms), max(backoff_max_ms, BACKOFF_FIRST_MS))
-        self.not_before_ms = monotonic_ms() + self.backoff_ms
+        self.not_before_ms = self.partition.clock_ms() + self.backoff_ms
 
 
 class LeaderFetcher:
-    def __init__(self, leader_id: int, client: RpcClient, identity: FetcherIdentity, config: BrokerConfig) -> None:
+    def __init__(
+        self,
+        leader_id: int,
+        client: RpcClient,
+        identity: FetcherIdentity,
+        config: BrokerConfig,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        """`clock_ms` never goes back."""
         self._leader_id = leader_id
         self._client = client
         self._identity = identity
+        self._clock_ms = clock_ms
         self._config = config
         self._session = FollowerSession()
         self._followed: dict[PartitionKey, _Followed] = {}
@@ -104,7 +112,7 @@ class LeaderFetcher:
         if self._sent_ms is not None and not self._is_interrupted:
             # Writes with acks=all may be waiting for this partition: a fetch that waits for others is given up.
             self._is_interrupted = True
-            delay_ms = max(0, self._sent_ms + ANSWER_MS_MAX - monotonic_ms())
+            delay_ms = max(0, self._sent_ms + ANSWER_MS_MAX - self._clock_ms())
             asyncio.get_running_loop().call_later(delay_ms / 1000, self._interrupt, self._sent_ms)
 
     def _interrupt(self, sent_ms: int) -> None:
@@ -146,7 +154,7 @@ class LeaderFetcher:
             return
         plan = self._session.plan(wanted)
         request = self._encode(plan)
-        self._sent_ms = monotonic_ms()
+        self._sent_ms = self._clock_ms()
         try:
             frame, position = await self._client.call_encoded(
                 ApiKey.FETCH, REPLICA_FETCH_VERSION, request, timeout_s=self._timeout_s
@@ -184,7 +192,7 @@ class LeaderFetcher:
         return (config.replica_socket_timeout_ms + config.replica_fetch_wait_max_ms) / 1000
 
     def _wanted(self) -> dict[PartitionKey, FetchPosition]:
-        now_ms = monotonic_ms()
+        now_ms = self._clock_ms()
         wanted: dict[PartitionKey, FetchPosition] = {}
         for key, followed in self._followed.items():
             if followed.not_before_ms > now_ms or not followed.is_current or not followed.partition.is_synced:
@@ -203,7 +211,7 @@ class LeaderFetcher:
             for followed in self._followed.values()
             if followed.is_current and followed.partition.is_synced
         ]
-        timeout_s = max(1, min(resting) - monotonic_ms()) / 1000 if resting else None
+        timeout_s = max(1, min(resting) - self._clock_ms()) / 1000 if resting else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._news.wait()
@@ -265,7 +273,7 @@ class LeaderFetcher:
                 records = b"" if data.records is None else data.records
                 partition.append_fetched(records, role, data.high_watermark, data.log_start_offset)
                 if partition.follower_throttle is not None and not role.is_in_sync:
-                    partition.follower_throttle.spend(len(records), monotonic_ms())
+                    partition.follower_throttle.spend(len(records), self._clock_ms())
         except (BrokerError, StorageFailure) as error:
             if not followed.backoff_ms:
                 logger.error("cannot append what was fetched", partition=str(partition), reason=error.message)

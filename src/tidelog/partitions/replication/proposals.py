@@ -16,7 +16,6 @@ from tidelog.net.client.errors import RpcError
 from tidelog.partitions.core.isr import REFUSED, SUPERSEDED
 from tidelog.partitions.core.leader import LeaderState
 from tidelog.partitions.partition import Partition
-from tidelog.runtime.clock import monotonic_ms
 from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
@@ -131,7 +130,7 @@ class InSyncProposals:
                 changed.setdefault(in_sync, []).append(str(proposal.partition))
             else:
                 logger.info("in-sync set not changed", partition=str(proposal.partition), reason=error.message)
-            proposal.partition.in_sync_answered(proposal.leader, outcome, monotonic_ms())
+            proposal.partition.in_sync_answered(proposal.leader, outcome, proposal.partition.clock_ms())
         _report(changed)
 
 

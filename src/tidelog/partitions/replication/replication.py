@@ -7,6 +7,7 @@ It is told of every change of role by the partition table and acts on the networ
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.net.client.pool import RpcPool
@@ -27,16 +28,24 @@ class Replication:
     """`start` when other nodes may be asked; roles may be told before."""
 
     def __init__(
-        self, config: BrokerConfig, pool: RpcPool, identity: FetcherIdentity, alter_partitions: AlterPartitions
+        self,
+        config: BrokerConfig,
+        pool: RpcPool,
+        identity: FetcherIdentity,
+        alter_partitions: AlterPartitions,
+        clock_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
+        """`clock_ms` never goes back."""
         self._config = config
         self._pool = pool
         self._identity = identity
+        self._clock_ms = clock_ms
         self._proposals = InSyncProposals(alter_partitions, identity.broker_epoch)
         self._fetchers: dict[int, LeaderFetcher] = {}
         self._fetcher_of: dict[Partition, LeaderFetcher] = {}
-        self._led: set[Partition] = set()
-        """Partitions this node leads that may have followers."""
+        self._led: dict[Partition, None] = {}
+        """Partitions this node leads that may have followers, in the order in which it became their leader, so that a
+        simulation goes through them in the same order each time."""
         self._tasks = BackgroundTasks()
         self._is_started = False
 
@@ -60,14 +69,14 @@ class Replication:
         self.partition_removed(partition)
         role = partition.role
         if not isinstance(role, FollowerState):
-            self._led.add(partition)
+            self._led[partition] = None
         elif role.leader_id >= 0:
             fetcher = self._fetcher(role.leader_id)
             fetcher.add(partition, role)
             self._fetcher_of[partition] = fetcher
 
     def partition_removed(self, partition: Partition) -> None:
-        self._led.discard(partition)
+        self._led.pop(partition, None)
         fetcher = self._fetcher_of.pop(partition, None)
         if fetcher is not None:
             fetcher.remove(partition)
@@ -76,7 +85,9 @@ class Replication:
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
             client = self._pool.client(leader_id, "fetch")
-            fetcher = self._fetchers[leader_id] = LeaderFetcher(leader_id, client, self._identity, self._config)
+            fetcher = self._fetchers[leader_id] = LeaderFetcher(
+                leader_id, client, self._identity, self._config, self._clock_ms
+            )
             if self._is_started:
                 fetcher.start()
         return fetcher
@@ -97,4 +108,4 @@ class Replication:
         while True:
             await asyncio.sleep(interval_s)
             async for partition in with_pauses(list(self._led), PARTITIONS_PER_TURN):
-                partition.recount(monotonic_ms())
+                partition.recount(self._clock_ms())

@@ -12,7 +12,7 @@ import pytest
 from tests.waiting import eventually
 
 from tidelog.net.client.errors import BadAnswer, PeerBusy, PeerUnreachable, RpcTimedOut, UnsupportedByPeer
-from tidelog.net.client.pipelined import RpcClient
+from tidelog.net.client.pipelined import IN_FLIGHT_MAX, RpcClient
 from tidelog.net.client.pool import RpcPool
 from tidelog.node.event_loop import new_event_loop
 from tidelog.protocol.generated.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -182,7 +182,7 @@ async def wait_until_answered(client: RpcClient) -> None:
 
 async def test_more_than_the_bound_under_way_is_refused_unsent() -> None:
     async with Peer(stay_silent) as peer:
-        client = peer.client(in_flight_requests_max=3)
+        client = peer.client(in_flight_max=IN_FLIGHT_MAX._replace(requests=3))
         waiting = [asyncio.ensure_future(heartbeat(client)) for _ in range(3)]
         while client.in_flight_requests < 3:
             await asyncio.sleep(0.001)
@@ -195,7 +195,7 @@ async def test_more_than_the_bound_under_way_is_refused_unsent() -> None:
 
 async def test_bytes_under_way_are_bounded_but_one_request_always_fits() -> None:
     async with Peer(stay_silent) as peer:
-        client = peer.client(in_flight_bytes_max=1)
+        client = peer.client(in_flight_max=IN_FLIGHT_MAX._replace(size_bytes=1))
         waiting = asyncio.ensure_future(heartbeat(client))
         while client.in_flight_requests < 1:
             await asyncio.sleep(0.001)

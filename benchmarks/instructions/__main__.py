@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 
 from benchmarks.checkouts import ROOT, UnknownCheckout, find_checkout
 from benchmarks.instructions.counted_node import MissingValgrind
@@ -17,11 +16,7 @@ from benchmarks.instructions.counting import count_checkout
 from benchmarks.instructions.requests import COUNTED_REQUESTS
 from benchmarks.instructions.table import table
 
-ROUNDS = 5
-
-
-def say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+ROUNDS = 3
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -43,7 +38,7 @@ def main() -> int:
     requests = [request for request in COUNTED_REQUESTS if not args.case or request.name in args.case]
     try:
         checkouts = [find_checkout(name) for name in args.checkout or [os.path.relpath(ROOT)]]
-        counts = [(checkout.name, count_checkout(checkout, requests, args.rounds, say)) for checkout in checkouts]
+        counts = [(checkout.name, count_checkout(checkout, requests, args.rounds)) for checkout in checkouts]
     except (UnknownCheckout, MissingValgrind) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

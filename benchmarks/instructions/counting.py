@@ -6,7 +6,7 @@ import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,14 +16,14 @@ from benchmarks.checkouts import Checkout
 from benchmarks.group_members import decoded, framed
 from benchmarks.instructions.counted_node import CountedNode
 from benchmarks.instructions.requests import CountedRequest
+from benchmarks.progress import say
 
 SETTLE_S = 0.2
 """A node may finish work after its last answer; it counts."""
+MOMENT_S = 0.001
 WARM_UP_SHARE = 0.3
 """Of a round, before it is counted: files are made with the first record, code is imported with the first request."""
 TIMEOUT_S = 120.0
-
-Say = Callable[[str], None]
 
 
 class Count(NamedTuple):
@@ -37,7 +37,7 @@ def summarise(rounds: Sequence[float]) -> Count:
     return Count(median, (max(rounds) - min(rounds)) / median)
 
 
-def count_checkout(checkout: Checkout, requests: Sequence[CountedRequest], rounds: int, say: Say) -> dict[str, Count]:
+def count_checkout(checkout: Checkout, requests: Sequence[CountedRequest], rounds: int) -> dict[str, Count]:
     """Instructions per request by the name of the request."""
     counts = {}
     for each in requests:
@@ -82,10 +82,12 @@ def _count_rounds(node: CountedNode, connection: Connection, each: CountedReques
 
 
 def _exchange(node: CountedNode, connection: Connection, frames: Sequence[bytes]) -> list[bytes]:
-    """One request at a time, to a node that waits for it."""
+    """One request at a time, to a node that waits for it. None comes in the millisecond of the one before: what a node
+    has made for one moment it uses for all that comes in it."""
     answers = []
     for frame in frames:
         node.wait_until_asleep()
+        time.sleep(MOMENT_S)
         connection.send_bytes(frame)
         answers.append(connection.receive_frame())
     return answers

@@ -34,6 +34,8 @@ class ClusterCase(NamedTuple):
     name: str
     run: Callable[[ClusterProcesses, float], Figures]
     """Cluster, and the share of the full number of records to use."""
+    needs_java: bool = False
+    """Its load comes from Kafka's own tools."""
 
 
 def create_topic(cluster: ClusterProcesses, leader: int | None = None) -> str:
@@ -147,7 +149,7 @@ def _kill(cluster: ClusterProcesses, victim: int) -> float:
 
 FAILOVER = "cluster-failover"
 CLUSTER_CASES = (
-    ClusterCase("cluster-16k", small_batches),
+    ClusterCase("cluster-16k", small_batches, needs_java=True),
     ClusterCase("cluster-1m", large_batches),
     ClusterCase("cluster-one", one_at_a_time),
 )

@@ -13,7 +13,7 @@ from typing import Self
 
 from tests.servers import apache_kafka
 from tests.servers.broker_process import BrokerFailure, BrokerProcess, free_port, port_answers
-from tests.servers.tidelog_node import spawn_tidelog
+from tests.servers.tidelog_node import Program, spawn_tidelog
 from tests.servers.wire import Connection, ConnectionLost
 from tests.waiting import wait_until
 
@@ -123,10 +123,17 @@ class ClusterProcesses:
                 node.kill()
 
 
-def start_cluster(kind: str, directory: Path) -> ClusterProcesses:
+def start_kafka_cluster(directory: Path) -> ClusterProcesses:
+    return _start("kafka", _prepare_kafka(directory))
+
+
+def start_tidelog_cluster(directory: Path, program: Program | None = None) -> ClusterProcesses:
+    return _start("tidelog", _prepare_tidelog(directory, program))
+
+
+def _start(kind: str, spawn: dict[int, Spawn]) -> ClusterProcesses:
     """Starts three nodes and returns when each of them knows all."""
-    prepare = _prepare_kafka if kind == "kafka" else _prepare_tidelog
-    cluster = ClusterProcesses(kind, prepare(directory))
+    cluster = ClusterProcesses(kind, spawn)
     try:
         wait_until(
             lambda: len(cluster.alive) < NODES or all(port_answers(node.port) for node in cluster.nodes.values()),
@@ -144,7 +151,7 @@ def start_cluster(kind: str, directory: Path) -> ClusterProcesses:
     return cluster
 
 
-def _prepare_tidelog(directory: Path) -> dict[int, Spawn]:
+def _prepare_tidelog(directory: Path, program: Program | None) -> dict[int, Spawn]:
     ports = {node_id: free_port() for node_id in range(1, NODES + 1)}
     voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in ports.items())
     return {
@@ -153,6 +160,7 @@ def _prepare_tidelog(directory: Path) -> dict[int, Spawn]:
             directory / f"{node_id}",
             port,
             settings={**SETTINGS, "node.id": str(node_id), "controller.quorum.voters": voters},
+            program=program,
         )
         for node_id, port in ports.items()
     }

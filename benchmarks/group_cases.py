@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from tests.servers.broker_process import BrokerProcess
@@ -22,7 +21,7 @@ from tests.servers.wire import Connection, ConnectionLost, connect_when_listenin
 
 from benchmarks.group_client import HEARTBEAT_ROUNDS, TIMEOUT_S, committed_offsets
 from benchmarks.load_cases import SETTLE_S, Figures, LoadCase, Run
-from benchmarks.start_case import create_topic, spawner, write_to_each
+from benchmarks.start_case import Spawn, create_topic, write_to_each
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 LARGE_TOPIC = ("groups-large", 1000)
@@ -116,9 +115,8 @@ def commits(broker: BrokerProcess, share: float) -> Figures:
     return {"groups-commits.rate": count / seconds, "groups-commits.cpu_us": cpu_s / count * 1e6}
 
 
-def measure_replay(kind: str, directory: Path) -> Figures:
+def measure_replay(spawn: Spawn) -> Figures:
     """A million commits, a clean stop, and the start until every group's offsets are known again."""
-    spawn = spawner(kind, directory)
     groups = [f"replay-{number}" for number in range(REPLAY_GROUPS)]
     with spawn() as broker:
         topic = _fill(broker, groups)

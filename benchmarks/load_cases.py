@@ -34,6 +34,8 @@ Run = Callable[[BrokerProcess, float], Figures]
 class LoadCase(NamedTuple):
     name: str
     run: Run
+    needs_java: bool = False
+    """Its load comes from Kafka's own tools."""
 
 
 def create_topic(broker: BrokerProcess) -> str:
@@ -219,12 +221,12 @@ def end_to_end(broker: BrokerProcess, share: float) -> Figures:
 
 
 LOAD_CASES = (
-    LoadCase("produce-100-16k", java_case("produce-100-16k", 100, 2_000_000)),
-    LoadCase("produce-1k-16k", java_case("produce-1k-16k", 1000, 300_000)),
-    LoadCase("produce-idempotent", java_case("produce-idempotent", 100, 2_000_000, True)),
+    LoadCase("produce-100-16k", java_case("produce-100-16k", 100, 2_000_000), needs_java=True),
+    LoadCase("produce-1k-16k", java_case("produce-1k-16k", 1000, 300_000), needs_java=True),
+    LoadCase("produce-idempotent", java_case("produce-idempotent", 100, 2_000_000, True), needs_java=True),
     LoadCase("batches-100-1m", librdkafka_case(100, 2_000_000, "100", passes=5)),
     LoadCase("batches-1k-1m", librdkafka_case(1000, 400_000, "1k", passes=5)),
-    LoadCase("consume-java", java_consumer),
+    LoadCase("consume-java", java_consumer, needs_java=True),
     LoadCase("one-at-a-time", latency_case("one-at-a-time", 20_000)),
     LoadCase("bare-socket", latency_case("bare-socket", 20_000)),
     LoadCase("end-to-end", end_to_end),

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.servers.tidelog_node import start_tidelog
+from tests.servers.tidelog_node import Program, start_tidelog
 from tests.servers.wire import Connection
 from tests.waiting import wait_until
 
@@ -31,16 +31,16 @@ _NAMES = {1: "one", 2: "two"}
 Figures = dict[str, float]
 
 
-def measure_nodes(directory: Path, share: float) -> Figures:
+def measure_nodes(directory: Path, share: float, program: Program | None = None) -> Figures:
     """Requests a second with one node and with two, and how much more that is."""
-    rates = {count: _measure(directory / f"{count}", count, share) for count in _NAMES}
+    rates = {count: _measure(directory / f"{count}", count, share, program) for count in _NAMES}
     figures = {f"{NODES}.{name}_rate": rates[count] for count, name in _NAMES.items()}
     return {**figures, f"{NODES}.growth": rates[2] / rates[1]}
 
 
-def _measure(directory: Path, count: int, share: float) -> float:
+def _measure(directory: Path, count: int, share: float, program: Program | None) -> float:
     requests = int(REQUESTS * share)
-    with start_tidelog(directory, arguments=("--nodes", str(count))) as broker:
+    with start_tidelog(directory, arguments=("--nodes", str(count)), program=program) as broker:
         wait_until(lambda: len(_describe(broker.port, []).brokers) == count, "every node is known", 30.0, 0.05)
         _create_topic(broker.port, count)
         command = [sys.executable, "-m", "benchmarks.client", "small-batches", "--port", str(broker.port)]

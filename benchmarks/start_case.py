@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
-from tests.servers.apache_kafka import prepare_kafka, spawn_kafka
-from tests.servers.broker_process import BrokerProcess, free_port
-from tests.servers.tidelog_node import spawn_tidelog
+from tests.servers.broker_process import BrokerProcess
 from tests.servers.wire import Connection, ConnectionLost, NewRecord, build_batch, connect_when_listening
 
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
@@ -28,15 +25,6 @@ MANY = "many"
 FIRST = "first"
 
 Spawn = Callable[[], BrokerProcess]
-
-
-def spawner(kind: str, directory: Path) -> Spawn:
-    """Everything that a start needs is prepared here, outside the time that is measured."""
-    if kind == "kafka":
-        port = prepare_kafka(directory)
-        return lambda: spawn_kafka(directory, port)
-    port = free_port()
-    return lambda: spawn_tidelog(directory, port)
 
 
 def create_topic(connection: Connection, name: str, partitions: int) -> None:
@@ -84,9 +72,8 @@ def first_ack(broker: BrokerProcess, topic: str, *, create: bool) -> None:
             time.sleep(RETRY_S)
 
 
-def measure_start(kind: str, directory: Path) -> dict[str, float]:
+def measure_start(spawn: Spawn) -> dict[str, float]:
     """One fresh start, the 1,000 partitions, a clean stop and the start after it."""
-    spawn = spawner(kind, directory)
     started = time.perf_counter()
     with spawn() as broker:
         first_ack(broker, FIRST, create=True)

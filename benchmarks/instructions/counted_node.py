@@ -1,7 +1,7 @@
 """A node under callgrind, and what it does between two moments.
 
-Counting starts when the node runs, so that its start is not paid for: valgrind alone makes it five times slower,
-counting fifty times.
+Counting starts when the node runs, so that its start is not paid for: valgrind alone makes it three times slower,
+counting twenty times.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     r"sudo (useradd|python3|/opt/tidelog/|install|tee|systemctl|journalctl)\b": (
         "changes the machine; tests/deploy holds the unit against systemd and the command line"
     ),
+    r"\.venv/bin/python -m benchmarks": "takes minutes; tests/unit/benchmarks proves what it makes of the values",
     r"docker compose\b": "tests/deploy/test_docker.py does it where there is a Docker daemon",
     r"make demo\b": "installation, then `tidelog demo`: tests/pipelines/files/test_command.py runs that",
 }

@@ -28,6 +28,10 @@ def test_every_api_is_in_the_document_once() -> None:
         assert cells[1] == api_name(key)
 
 
+def test_clients_are_not_told_of_private_apis() -> None:
+    assert all(api.between_nodes for api in APIS if api.key >= PRIVATE_API_KEY_MIN)
+
+
 def test_versions_that_are_not_served_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     narrowed = [api._replace(min_version=api.min_version + 1, max_version=api.max_version - 1) for api in APIS[:1]]
     monkeypatch.setattr(document_protocol, "APIS", [narrowed[0]._replace(partial="half of it")])

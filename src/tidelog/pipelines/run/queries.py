@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from tidelog.pipelines.delivery.batch_errors import searchable
 from tidelog.pipelines.delivery.checkpoint import files_in
@@ -184,6 +184,8 @@ def _write_batch(
             )
         case ConsoleSink():
             return _show(frame, sink, 0, show_rows)
+        case _:
+            assert_never(sink)
     return None
 
 

@@ -107,7 +107,7 @@ class BrokerLifecycle:
         refused_with = ErrorCode.NONE
         while True:
             try:
-                code, epoch = await self._ask_for_registration(registration)
+                code, epoch = await _ask_for_registration(self._service, self._channel, registration)
             except BrokerError as error:
                 logger.info("waiting for a controller", reason=error.message)
                 refusal = await self._ask_members()
@@ -145,25 +145,6 @@ class BrokerLifecycle:
             features=OWN_FEATURES,
             previous_epoch=-1 if before is None else before.epoch,
         )
-
-    async def _ask_for_registration(self, registration: Registration) -> tuple[ErrorCode, int]:
-        """The controller's error code and the broker epoch. BrokerError when no controller answers."""
-
-        async def here() -> tuple[ErrorCode, int]:
-            try:
-                return ErrorCode.NONE, await self._service.duties.register(registration, is_own=True)
-            except BrokerError as error:
-                if error.code is ErrorCode.NOT_CONTROLLER:
-                    raise
-                return error.code, -1
-
-        async def there(client: RpcClient, left_s: float) -> tuple[ErrorCode, int]:
-            response = await client.call(_encode(registration), BrokerRegistrationResponse, timeout_s=left_s)
-            if response.error_code == ErrorCode.NOT_CONTROLLER:
-                raise BrokerError(ErrorCode.NOT_CONTROLLER)
-            return ErrorCode(response.error_code), response.broker_epoch
-
-        return await self._channel.reach(here, there, timeout_s=REGISTRATION_SECONDS_MAX)
 
     def _knows_own_registration(self) -> bool:
         own = self._controller.newest_image.brokers.get(self._config.node_id)
@@ -300,6 +281,28 @@ class BrokerLifecycle:
 
     async def stop(self) -> None:
         await self._tasks.close()
+
+
+async def _ask_for_registration(
+    service: ControllerService, channel: ControllerChannel, registration: Registration
+) -> tuple[ErrorCode, int]:
+    """The controller's error code and the broker epoch. BrokerError when no controller answers."""
+
+    async def here() -> tuple[ErrorCode, int]:
+        try:
+            return ErrorCode.NONE, await service.duties.register(registration, is_own=True)
+        except BrokerError as error:
+            if error.code is ErrorCode.NOT_CONTROLLER:
+                raise
+            return error.code, -1
+
+    async def there(client: RpcClient, left_s: float) -> tuple[ErrorCode, int]:
+        response = await client.call(_encode(registration), BrokerRegistrationResponse, timeout_s=left_s)
+        if response.error_code == ErrorCode.NOT_CONTROLLER:
+            raise BrokerError(ErrorCode.NOT_CONTROLLER)
+        return ErrorCode(response.error_code), response.broker_epoch
+
+    return await channel.reach(here, there, timeout_s=REGISTRATION_SECONDS_MAX)
 
 
 def _encode(registration: Registration) -> BrokerRegistrationRequest:

@@ -60,7 +60,8 @@ class GroupCoordinator:
         create_topic: Callable[[], Awaitable[object]],
         random_bytes: Callable[[int], bytes] = urandom,
     ) -> None:
-        self._random_bytes = random_bytes
+        self.random_bytes = random_bytes
+        """Makes the ids of new members."""
         self.settings = GroupSettings.from_config(config)
         self._shards: Shards[GroupShard] = Shards(
             OFFSETS_TOPIC,
@@ -118,12 +119,6 @@ class GroupCoordinator:
     async def partition_of(self, group_id: str) -> int:
         """The partition of the offsets topic that holds the group; creates the topic for the first group ever."""
         return await self._shards.partition_of(group_id)
-
-    def new_member_suffix(self) -> str:
-        """The part of a member id that no other member has: a random UUID, written without making an object of it."""
-        digits = self._random_bytes(16).hex()
-        variant = "89ab"[int(digits[16], 16) & 3]
-        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
     def shard_of(self, group_id: str) -> Shard:
         return self._shards.find(group_id)[1]
@@ -280,6 +275,13 @@ class GroupCoordinator:
                 for topic, by_partition in store.of_group(group_id).items():
                     for partition, committed in by_partition.items():
                         yield group_id, topic, partition, committed.offset
+
+
+def new_member_suffix(random_bytes: Callable[[int], bytes]) -> str:
+    """The part of a member id that no other member has: a random UUID, written without making an object of it."""
+    digits = random_bytes(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _require_group_id(group_id: str) -> None:

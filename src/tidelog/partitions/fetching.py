@@ -62,14 +62,17 @@ class FetchResponse:
         error_code: int,
         session_id: int,
         topics: Sequence[tuple[TopicKey, Sequence[tuple[int, FetchedPartition]]]],
+        current_leaders: Mapping[tuple[TopicKey, int], tuple[int, int]] | None = None,
+        preferred_read_replicas: Mapping[tuple[TopicKey, int], int] | None = None,
+        node_endpoints: Sequence[NodeEndpoint] = (),
     ) -> None:
         self.error_code = error_code
         self.session_id = session_id
         self.topics = topics
-        self.current_leaders: Mapping[tuple[TopicKey, int], tuple[int, int]] | None = None
+        self.current_leaders = current_leaders
         """Leader and epoch of partitions that are led elsewhere."""
-        self.preferred_read_replicas: Mapping[tuple[TopicKey, int], int] | None = None
-        self.node_endpoints: Sequence[NodeEndpoint] = ()
+        self.preferred_read_replicas = preferred_read_replicas
+        self.node_endpoints = node_endpoints
         """Where the leaders are that are named."""
 
 
@@ -278,15 +281,13 @@ class _Fetch:
                 if has_records:
                     session.move_to_end(target)
             by_topic.setdefault(target.topic_key, []).append((target.partition, answer))
-        response = FetchResponse(0, session.session_id if session is not None else 0, list(by_topic.items()))
-        response.preferred_read_replicas = preferred
+        session_id = session.session_id if session is not None else 0
+        topics = list(by_topic.items())
         leaders = self._leaders_elsewhere(answers) if has_error else None
-        if leaders:
-            response.current_leaders = leaders
-            response.node_endpoints = leader_endpoints(
-                self._service.metadata.image, leaders, self._fetcher.listener_name
-            )
-        return response
+        if not leaders:
+            return FetchResponse(0, session_id, topics, None, preferred)
+        endpoints = leader_endpoints(self._service.metadata.image, leaders, self._fetcher.listener_name)
+        return FetchResponse(0, session_id, topics, leaders, preferred, endpoints)
 
     def _leaders_elsewhere(
         self, answers: list[tuple[FetchTarget, PartitionAnswer]]

@@ -66,11 +66,13 @@ class ProduceRequest:
 class ProduceResponse:
     __slots__ = ("has_details", "node_endpoints", "topics")
 
-    def __init__(self, topics: list[TopicResult], has_details: bool) -> None:
+    def __init__(
+        self, topics: list[TopicResult], has_details: bool, node_endpoints: Sequence[NodeEndpoint] = ()
+    ) -> None:
         self.topics = topics
         self.has_details = has_details
         """Whether there is more to tell than offsets and times."""
-        self.node_endpoints: Sequence[NodeEndpoint] = ()
+        self.node_endpoints = node_endpoints
         """Where the leaders are that the results name."""
 
 
@@ -171,10 +173,7 @@ class Producing:
         leaders = leaders_elsewhere(image, elsewhere)
         for key, leader in leaders.items():
             elsewhere[key].current_leader = leader
-        response = ProduceResponse(answer, True)
-        if leaders:
-            response.node_endpoints = leader_endpoints(image, leaders, listener_name)
-        return response
+        return ProduceResponse(answer, True, leader_endpoints(image, leaders, listener_name) if leaders else ())
 
     def _answer_when_committed(
         self,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.api.codecs.codec import Codec
 from tidelog.codec.buffers import Buffer
+from tidelog.groups.coordinator import new_member_suffix
 from tidelog.groups.core.consumer.messages import ConsumerHeartbeat, HeartbeatReply
 from tidelog.model.errors import NO_ERROR, BrokerError, ErrorCode
 from tidelog.net.reply import Buffers
@@ -36,7 +37,7 @@ class ConsumerGroupHeartbeatCodec(Codec):
             owned,
             context.client_id or "",
             f"/{context.caller.peer_host}",
-            "" if member_id else context.services.groups.new_member_suffix(),
+            "" if member_id else new_member_suffix(context.services.groups.random_bytes),
             version >= FIRST_VERSION_WITH_MEMBERS_OWN_ID,
         )
 

@@ -92,11 +92,10 @@ class FetchCodec(Codec):
                     leaders[key, each.partition_index] = each.current_leader.leader_id, each.current_leader.leader_epoch
                 if each.preferred_read_replica >= 0:
                     preferred[key, each.partition_index] = each.preferred_read_replica
-        response = FetchResponse(decoded.error_code, decoded.session_id, topics)
-        response.current_leaders = leaders or None
-        response.preferred_read_replicas = preferred or None
-        response.node_endpoints = [(each.node_id, each.host, each.port, each.rack) for each in decoded.node_endpoints]
-        return response
+        endpoints = [(each.node_id, each.host, each.port, each.rack) for each in decoded.node_endpoints]
+        return FetchResponse(
+            decoded.error_code, decoded.session_id, topics, leaders or None, preferred or None, endpoints
+        )
 
 
 class ReceivedPartition:

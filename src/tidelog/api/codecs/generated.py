@@ -34,10 +34,9 @@ class GeneratedCodec(Codec):
     def refuse(self, context: RequestContext, request: Any, error: BrokerError) -> Any:
         if not self._has_error_code:
             raise error
-        response = self._response(error_code=error.code)
         if self._has_error_message:
-            response.error_message = error.message
-        return response
+            return self._response(error_code=error.code, error_message=error.message)
+        return self._response(error_code=error.code)
 
     def encode_request(self, context: RequestContext, request: Any) -> bytes:
         return cast("bytes", request.encode(context.version))

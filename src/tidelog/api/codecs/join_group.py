@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.api.codecs.codec import Codec
 from tidelog.codec.buffers import Buffer
+from tidelog.groups.coordinator import new_member_suffix
 from tidelog.groups.core.messages import UNKNOWN_MEMBER_ID, Join, Joined
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.reply import Buffers
@@ -35,7 +36,7 @@ class JoinGroupCodec(Codec):
             rebalance_ms if version >= FIRST_VERSION_WITH_REBALANCE_TIMEOUT else session_ms,
             context.client_id or "",
             f"/{context.caller.peer_host}",
-            context.services.groups.new_member_suffix() if member_id == UNKNOWN_MEMBER_ID else "",
+            new_member_suffix(context.services.groups.random_bytes) if member_id == UNKNOWN_MEMBER_ID else "",
             version >= FIRST_VERSION_WITH_KNOWN_MEMBER_ID,
             version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT,
         )

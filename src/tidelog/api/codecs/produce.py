@@ -63,9 +63,8 @@ class ProduceCodec(Codec):
             )
             for topic in decoded.responses
         ]
-        response = ProduceResponse(topics, True)
-        response.node_endpoints = [(each.node_id, each.host, each.port, each.rack) for each in decoded.node_endpoints]
-        return response
+        endpoints = [(each.node_id, each.host, each.port, each.rack) for each in decoded.node_endpoints]
+        return ProduceResponse(topics, True, endpoints)
 
 
 def _result(partition: object) -> PartitionResult:

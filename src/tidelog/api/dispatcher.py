@@ -10,12 +10,11 @@ import asyncio
 from time import perf_counter
 from typing import Any
 
-from tidelog.api.authorization import authorize
+from tidelog.api.authorization import authorize_on_cluster
 from tidelog.api.context import Caller, RequestContext, Services
 from tidelog.api.forwarding import forward_to_controller
 from tidelog.api.routes import Route
 from tidelog.api.table import BY_KEY
-from tidelog.model.access import CLUSTER
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.later import Later, answer_from
 
@@ -51,7 +50,7 @@ class Dispatcher:
 
         Raises what is no answer: CloseConnection, and faults of this node.
         """
-        if route.cluster_operation is not None and not authorize(context, route.cluster_operation, CLUSTER):
+        if route.is_on_cluster and not authorize_on_cluster(context, route.api.permission):
             denied = BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             return route.codec.refuse(context, request, denied)
         if route.is_forwarded and not self.services.controller.is_active:

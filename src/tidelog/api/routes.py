@@ -9,7 +9,6 @@ from typing import Any
 
 from tidelog.api.codecs.codec import Codec
 from tidelog.api.table import Api
-from tidelog.model.access import Operation
 from tidelog.protocol.index import api_name, is_flexible
 from tidelog.telemetry.metrics import NodeMetrics
 
@@ -22,13 +21,13 @@ class Route:
     __slots__ = (
         "api",
         "bytes_max",
-        "cluster_operation",
         "codec",
         "duration",
         "flexible_from",
         "handle",
         "is_coroutine",
         "is_forwarded",
+        "is_on_cluster",
         "max_version",
         "min_version",
     )
@@ -44,8 +43,8 @@ class Route:
         self.codec = load_codec(api)
         self.handle: Handle = import_module(f"tidelog.api.handlers.{api.handler}").handle
         self.is_coroutine = iscoroutinefunction(self.handle)
-        self.cluster_operation: Operation | None = api.permission.operation if api.permission.is_on_cluster else None
-        """What the caller must be allowed to do on the cluster before the handler is called."""
+        self.is_on_cluster = api.permission.is_on_cluster
+        """Whether the caller needs the permission on the cluster, which is asked before the handler is called."""
         self.duration = metrics.api(api.key, api_name(api.key)).duration
 
 

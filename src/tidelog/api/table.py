@@ -40,6 +40,7 @@ ALTER_CLUSTER: Final = Permission(Operation.ALTER, ResourceType.CLUSTER)
 ALTER_TOPIC: Final = Permission(Operation.ALTER, ResourceType.TOPIC)
 ALTER_CONFIGS_TOPIC: Final = Permission(Operation.ALTER_CONFIGS, ResourceType.TOPIC)
 CLUSTER_ACTION_CLUSTER: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+CLUSTER_ACTION_OR_ALTER_CLUSTER: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, Operation.ALTER)
 CREATE_TOPIC: Final = Permission(Operation.CREATE, ResourceType.TOPIC)
 DELETE_GROUP: Final = Permission(Operation.DELETE, ResourceType.GROUP)
 DELETE_TOPIC: Final = Permission(Operation.DELETE, ResourceType.TOPIC)
@@ -87,7 +88,8 @@ APIS: tuple[Api, ...] = (
     Api(24, 0, 5, "add_partitions_to_txn", WRITE_TRANSACTIONAL_ID, overlaps_from=4),
     Api(25, 0, 4, "add_offsets_to_txn", WRITE_TRANSACTIONAL_ID),
     Api(26, 0, 5, "end_txn", WRITE_TRANSACTIONAL_ID),
-    Api(27, 1, 2, "write_txn_markers", CLUSTER_ACTION_CLUSTER, overlaps_from=0),
+    # Operators end transactions that hang with it.
+    Api(27, 1, 2, "write_txn_markers", CLUSTER_ACTION_OR_ALTER_CLUSTER, overlaps_from=0),
     Api(28, 0, 5, "txn_offset_commit", WRITE_TRANSACTIONAL_ID),
     Api(
         32,

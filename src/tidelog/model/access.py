@@ -46,6 +46,8 @@ class Permission(NamedTuple):
 
     operation: Operation
     resource_type: ResourceType
+    alternative: Operation | None = None
+    """Another operation that will do instead."""
 
     @property
     def is_on_cluster(self) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 class GeneratedCodec(Codec):
     def __init__(self, api_key: int) -> None:
+        self._api_key = api_key
         self._request: Any = request_class(api_key)
         self._response: Any = response_class(api_key)
         fields = field_names(self._response)
@@ -32,6 +33,12 @@ class GeneratedCodec(Codec):
         return cast("bytes", response.encode(context.version))
 
     def refuse(self, context: RequestContext, request: Any, error: BrokerError) -> Any:
+        # Refusals are rare: what makes those of single partitions is imported for the first of them.
+        from tidelog.api.refusals import REFUSALS
+
+        refuse_partitions = REFUSALS.get(self._api_key)
+        if refuse_partitions is not None:
+            return refuse_partitions(request, error, context.version)
         if not self._has_error_code:
             raise error
         if self._has_error_message:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import require
 from tidelog.api.context import RequestContext
 from tidelog.api.fencing import fenced_code
 from tidelog.coordination.partitioning import OFFSETS_TOPIC
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -14,6 +16,8 @@ FIRST_VERSION_WITH_FENCED = 2
 
 
 async def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    require(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    require(context, Operation.READ, ResourceType.GROUP, request.group_id)
     if not request.transactional_id:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     services = context.services

@@ -5,11 +5,11 @@ Up to version 3 producers ask; later versions are for nodes among themselves, wh
 
 from __future__ import annotations
 
-from tidelog.api.authorization import authorize
+from tidelog.api.authorization import NONE_DENIED, authorize, denied
 from tidelog.api.context import RequestContext
 from tidelog.api.fencing import fenced_code
 from tidelog.metadata.image import INTERNAL_TOPICS
-from tidelog.model.access import CLUSTER, Operation
+from tidelog.model.access import CLUSTER, Operation, Resource, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.add_partitions_to_txn import (
@@ -59,9 +59,14 @@ async def handle(context: RequestContext, request: AddPartitionsToTxnRequest) ->
 
 
 async def _add(context: RequestContext, asked: AddPartitions, *, verify_only: bool) -> Codes:
+    is_from_client = context.version < FIRST_VERSION_WITH_TRANSACTIONS
+    if is_from_client and not authorize(
+        context, Operation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, asked.transactional_id)
+    ):
+        return dict.fromkeys(asked.partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not asked.transactional_id:
         return dict.fromkeys(asked.partitions, ErrorCode.INVALID_REQUEST)
-    refused = _refuse(context, asked)
+    refused = _refuse(context, asked, is_from_client)
     if refused:
         return {partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in asked.partitions}
     transactions = context.services.transactions
@@ -75,13 +80,16 @@ async def _add(context: RequestContext, asked: AddPartitions, *, verify_only: bo
     return dict.fromkeys(asked.partitions, code)
 
 
-def _refuse(context: RequestContext, asked: AddPartitions) -> Codes:
+def _refuse(context: RequestContext, asked: AddPartitions, is_from_client: bool) -> Codes:
     """Partitions that cannot be in a transaction: one of them, and none is added."""
     topics = context.services.metadata.image.topics
-    is_from_client = context.version < FIRST_VERSION_WITH_TRANSACTIONS
+    forbidden = NONE_DENIED
+    if is_from_client:
+        names = (partition.topic for partition in asked.partitions)
+        forbidden = denied(context, Operation.WRITE, ResourceType.TOPIC, names)
     refused: Codes = {}
     for partition in asked.partitions:
-        if is_from_client and partition.topic in INTERNAL_TOPICS:
+        if partition.topic in forbidden or (is_from_client and partition.topic in INTERNAL_TOPICS):
             refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif partition.topic not in topics or partition.partition not in topics[partition.topic].partitions:
             refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidelog.api.config_permissions import refuse_changes
 from tidelog.api.context import RequestContext
 from tidelog.controller.core.configs import SET, ConfigChange, ResourceChange, ResourceOutcome
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -22,10 +23,11 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
         )
         for resource in request.resources
     ]
+    resources, outcomes = refuse_changes(context, resources)
     try:
-        outcomes = await context.services.controller.alter_configs(resources, validate_only=request.validate_only)
+        outcomes += await context.services.controller.alter_configs(resources, validate_only=request.validate_only)
     except BrokerError as error:
-        outcomes = [ResourceOutcome(r.resource_type, r.resource_name, error) for r in resources]
+        outcomes += (ResourceOutcome(r.resource_type, r.resource_name, error) for r in resources)
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from tidelog.api.authorization import denied
+from tidelog.api.authorized_operations import NOT_ASKED, group_operations
 from tidelog.api.context import RequestContext
-from tidelog.api.handlers.describe_groups import EVERY_OPERATION_ON_A_GROUP, NOT_ASKED
 from tidelog.groups.core.consumer.messages import DescribedConsumer, DescribedConsumerGroup
 from tidelog.groups.core.consumer.records import Partitions
 from tidelog.metadata.image import MetadataImage
+from tidelog.model.access import Operation, ResourceType
+from tidelog.model.errors import ErrorCode
 from tidelog.protocol.generated.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -21,15 +26,31 @@ CLASSIC_MEMBER, CONSUMER_MEMBER, UNKNOWN_MEMBER = 0, 1, -1
 
 
 async def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    described = await context.services.groups.describe_consumer_groups(request.group_ids)
-    operations = EVERY_OPERATION_ON_A_GROUP if request.include_authorized_operations else NOT_ASKED
-    return ConsumerGroupDescribeResponse(groups=[_answer(context, group, operations) for group in described])
+    group_ids = request.group_ids
+    refused = denied(context, Operation.DESCRIBE, ResourceType.GROUP, group_ids)
+    if refused:
+        group_ids = [group_id for group_id in group_ids if group_id not in refused]
+    described = await context.services.groups.describe_consumer_groups(group_ids)
+    answers = [_answer(context, group, request.include_authorized_operations) for group in described]
+    answers += (
+        DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, error_message=None, group_id=group_id)
+        for group_id in sorted(refused)
+    )
+    return ConsumerGroupDescribeResponse(groups=answers)
 
 
-def _answer(context: RequestContext, group: DescribedConsumerGroup, operations: int) -> DescribedGroup:
+def _answer(context: RequestContext, group: DescribedConsumerGroup, with_operations: bool) -> DescribedGroup:
     if group.error:
         return DescribedGroup(error_code=group.error, error_message=group.error_message, group_id=group.group_id)
     image = context.services.metadata.image
+    if context.services.authorizer is not None and denied(
+        context, Operation.DESCRIBE, ResourceType.TOPIC, _assigned_topics(group, image)
+    ):
+        return DescribedGroup(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            error_message="The group has topics that the client may not describe.",
+            group_id=group.group_id,
+        )
     tells_type = context.version >= FIRST_VERSION_WITH_MEMBER_TYPE
     return DescribedGroup(
         group_id=group.group_id,
@@ -38,8 +59,16 @@ def _answer(context: RequestContext, group: DescribedConsumerGroup, operations: 
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor,
         members=[_member(member, image, tells_type) for member in group.members],
-        authorized_operations=operations,
+        authorized_operations=group_operations(context, group.group_id) if with_operations else NOT_ASKED,
     )
+
+
+def _assigned_topics(group: DescribedConsumerGroup, image: MetadataImage) -> Iterator[str]:
+    for member in group.members:
+        for topic_id in (*member.assignment, *member.target):
+            topic = image.topics_by_id.get(topic_id)
+            if topic is not None:
+                yield topic.name
 
 
 def _member(member: DescribedConsumer, image: MetadataImage, tells_type: bool) -> Member:

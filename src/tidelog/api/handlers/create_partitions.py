@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import denied
 from tidelog.api.context import RequestContext
 from tidelog.controller.core.topics import NewPartitions, TopicOutcome
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.create_partitions import (
     CreatePartitionsRequest,
@@ -21,10 +23,16 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
         )
         for topic in request.topics
     ]
+    refused = denied(context, Operation.ALTER, ResourceType.TOPIC, (topic.name for topic in wanted))
+    if refused:
+        wanted = [topic for topic in wanted if topic.name not in refused]
     try:
         outcomes = await context.services.controller.create_partitions(wanted, validate_only=request.validate_only)
     except BrokerError as error:
         outcomes = [TopicOutcome(topic.name, error=error) for topic in wanted]
+    outcomes += (
+        TopicOutcome(name, error=BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)) for name in sorted(refused)
+    )
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 
+from tidelog.api.authorization import denied
 from tidelog.api.context import RequestContext
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.partitions.low_watermark import wait_for_low_watermark
 from tidelog.protocol.generated.delete_records import (
+    DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -24,9 +27,10 @@ HIGH_WATERMARK = -1
 async def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     timeout_s = max(0, request.timeout_ms) / 1000
     topics = []
+    refused = denied(context, Operation.DELETE, ResourceType.TOPIC, (topic.name for topic in request.topics))
     for topic in request.topics:
         answers = [
-            asyncio.ensure_future(_answer(context, topic.name, each.partition_index, each.offset, timeout_s))
+            asyncio.ensure_future(_answer(context, topic.name, each, timeout_s, topic.name in refused))
             async for each in with_pauses(topic.partitions)
         ]
         topics.append((topic.name, asyncio.gather(*answers)))
@@ -36,14 +40,16 @@ async def handle(context: RequestContext, request: DeleteRecordsRequest) -> Dele
 
 
 async def _answer(
-    context: RequestContext, topic: str, index: int, offset: int, timeout_s: float
+    context: RequestContext, topic: str, asked: DeleteRecordsPartition, timeout_s: float, is_denied: bool
 ) -> DeleteRecordsPartitionResult:
-    answer = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
+    answer = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
     try:
-        partition = context.services.partitions.require(topic, index)
+        if is_denied:
+            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = context.services.partitions.require(topic, asked.partition_index)
         if not partition.config.is_deleted_by_retention:
             raise BrokerError(ErrorCode.POLICY_VIOLATION, "records of a topic that is only compacted cannot be deleted")
-        target = partition.leader.high_watermark if offset == HIGH_WATERMARK else offset
+        target = partition.leader.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
         if not 0 <= target <= partition.high_watermark:
             raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE)
         context.services.partitions.delete_records(partition, target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from tidelog.api.authorized_operations import NOT_ASKED, cluster_operations
 from tidelog.api.context import RequestContext
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.generated.describe_cluster import (
@@ -46,5 +46,5 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         brokers=brokers,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(context) if asked else NOT_ASKED,
     )

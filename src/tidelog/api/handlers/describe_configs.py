@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.api.broker_loggers import check_logger_resource, logger_levels
+from tidelog.api.config_permissions import require_for_settings
 from tidelog.api.config_resources import (
     ConfigEntry,
     ConfigSource,
@@ -14,6 +15,7 @@ from tidelog.api.config_resources import (
 )
 from tidelog.api.context import RequestContext
 from tidelog.controller.core.names import check_topic_name
+from tidelog.model.access import Operation
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.limits import GROUP_CONFIGS_DESCRIBED_MAX
 from tidelog.protocol.generated.describe_configs import (
@@ -31,6 +33,7 @@ RESOURCES_PER_TURN = 10
 
 
 async def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    is_guarded = context.services.authorizer is not None
     results = []
     groups = 0
     answered: set[tuple[int, str, frozenset[str]]] = set()
@@ -43,6 +46,10 @@ async def handle(context: RequestContext, request: DescribeConfigsRequest) -> De
         groups += resource.resource_type == ResourceType.GROUP
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
+            if is_guarded:
+                require_for_settings(
+                    context, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
+                )
             if resource.resource_type == ResourceType.GROUP and groups > GROUP_CONFIGS_DESCRIBED_MAX:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "Too many groups are asked for in one request")
             result.configs = [

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import denied
+from tidelog.api.authorized_operations import group_operations
 from tidelog.api.context import RequestContext
 from tidelog.groups.core import messages
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.generated.describe_groups import (
     DescribedGroup,
@@ -13,18 +16,27 @@ from tidelog.protocol.generated.describe_groups import (
 )
 
 FIRST_VERSION_WITH_NOT_FOUND = 6
-EVERY_OPERATION_ON_A_GROUP = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: without access control everything is allowed."""
-NOT_ASKED = -(2**31)
 
 
 async def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    described = await context.services.groups.describe_groups(request.groups)
-    operations = EVERY_OPERATION_ON_A_GROUP if request.include_authorized_operations else NOT_ASKED
-    return DescribeGroupsResponse(groups=[_answer(group, context.version, operations) for group in described])
+    group_ids = request.groups
+    refused = denied(context, Operation.DESCRIBE, ResourceType.GROUP, group_ids)
+    if refused:
+        group_ids = [group_id for group_id in group_ids if group_id not in refused]
+    described = await context.services.groups.describe_groups(group_ids)
+    answers = [_answer(group, context.version) for group in described]
+    if request.include_authorized_operations:
+        for answer in answers:
+            if answer.error_code == ErrorCode.NONE:
+                answer.authorized_operations = group_operations(context, answer.group_id)
+    answers += (
+        DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, error_message=None, group_id=group_id)
+        for group_id in sorted(refused)
+    )
+    return DescribeGroupsResponse(groups=answers)
 
 
-def _answer(group: messages.DescribedGroup, version: int, operations: int) -> DescribedGroup:
+def _answer(group: messages.DescribedGroup, version: int) -> DescribedGroup:
     error = group.error
     if error is ErrorCode.GROUP_ID_NOT_FOUND and version < FIRST_VERSION_WITH_NOT_FOUND:
         error = ErrorCode.NONE
@@ -46,5 +58,4 @@ def _answer(group: messages.DescribedGroup, version: int, operations: int) -> De
             )
             for member in group.members
         ],
-        authorized_operations=operations,
     )

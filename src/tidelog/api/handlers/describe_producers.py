@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import denied
 from tidelog.api.context import RequestContext
-from tidelog.model.errors import BrokerError
+from tidelog.model.access import Operation, ResourceType
+from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -16,6 +18,7 @@ from tidelog.protocol.generated.describe_producers import (
 def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     topics = []
     answered: set[tuple[str, int]] = set()
+    refused = denied(context, Operation.READ, ResourceType.TOPIC, (topic.name for topic in request.topics))
     for topic in request.topics:
         answers = []
         for index in topic.partition_indexes:
@@ -25,6 +28,8 @@ def handle(context: RequestContext, request: DescribeProducersRequest) -> Descri
             answered.add((topic.name, index))
             answer = PartitionResponse(partition_index=index)
             try:
+                if topic.name in refused:
+                    raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 partition = context.services.partitions.require(topic.name, index)
             except BrokerError as error:
                 answer.error_code = error.code

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import denied, require
 from tidelog.api.context import RequestContext
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.describe_transactions import (
     DescribeTransactionsRequest,
@@ -20,10 +22,10 @@ async def handle(context: RequestContext, request: DescribeTransactionsRequest) 
 
 async def _describe(context: RequestContext, transactional_id: str) -> TransactionState:
     answer = TransactionState(transactional_id=transactional_id)
-    if not transactional_id:
-        answer.error_code = ErrorCode.INVALID_REQUEST
-        return answer
     try:
+        require(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        if not transactional_id:
+            raise BrokerError(ErrorCode.INVALID_REQUEST)
         metadata = await context.services.transactions.describe(transactional_id)
     except BrokerError as error:
         answer.error_code = error.code
@@ -31,9 +33,11 @@ async def _describe(context: RequestContext, transactional_id: str) -> Transacti
     if metadata is None:
         answer.error_code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         return answer
+    hidden = denied(context, Operation.DESCRIBE, ResourceType.TOPIC, (topic for topic, _ in metadata.partitions))
     by_topic: dict[str, list[int]] = {}
     for topic, index in sorted(metadata.partitions):
-        by_topic.setdefault(topic, []).append(index)
+        if topic not in hidden:
+            by_topic.setdefault(topic, []).append(index)
     answer.transaction_state = metadata.state.value
     answer.transaction_timeout_ms = metadata.timeout_ms
     answer.transaction_start_time_ms = metadata.start_timestamp_ms

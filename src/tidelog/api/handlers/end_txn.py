@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import require
 from tidelog.api.context import RequestContext
 from tidelog.api.fencing import fenced_code
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.end_txn import EndTxnRequest, EndTxnResponse
 from tidelog.transactions.core.messages import End, Ended
@@ -13,6 +15,7 @@ FIRST_VERSION_THAT_MOVES_EPOCH = 5
 
 
 async def handle(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    require(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     moves_epoch = context.version >= FIRST_VERSION_THAT_MOVES_EPOCH

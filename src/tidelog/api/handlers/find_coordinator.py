@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tidelog.api.authorization import require
 from tidelog.api.context import RequestContext
 from tidelog.coordination.partitioning import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from tidelog.runtime.pauses import with_pauses
@@ -49,8 +51,10 @@ async def _answer(context: RequestContext, key_type: int, key: str) -> Coordinat
 async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
     services = context.services
     if key_type == GROUP:
+        require(context, Operation.DESCRIBE, ResourceType.GROUP, key)
         name, index = OFFSETS_TOPIC, await services.groups.partition_of(key)
     elif key_type == TRANSACTION:
+        require(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key)
         name, index = TRANSACTIONS_TOPIC, await services.transactions.partition_of(key)
     else:
         # Share groups, and key types that do not exist.

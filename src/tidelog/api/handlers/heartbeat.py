@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from tidelog.api.authorization import require
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.messages import Heartbeat
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.net.later import Later, answer_from
 
 
 def handle(context: RequestContext, request: Heartbeat) -> ErrorCode | Later[ErrorCode]:
     services = context.services
+    if services.authorizer is not None:
+        require(context, Operation.READ, ResourceType.GROUP, request.group_id)
     error, commit = services.groups.heartbeat(request)
     if commit is not None:
         return answer_from(_answer_when_committed(error, commit), services.tasks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.api.broker_loggers import alter_loggers, check_logger_resource
+from tidelog.api.config_permissions import refuse_changes
 from tidelog.api.config_resources import ResourceType
 from tidelog.api.context import RequestContext
 from tidelog.api.forwarding import forward_to_controller
@@ -32,13 +33,13 @@ async def _alter(context: RequestContext, request: IncrementalAlterConfigsReques
         )
         for resource in request.resources
     ]
+    resources, outcomes = refuse_changes(context, resources)
     kept = [resource for resource in resources if resource.resource_type != ResourceType.BROKER_LOGGER]
-    outcomes: list[ResourceOutcome] = []
     if kept:
         try:
-            outcomes = await context.services.controller.alter_configs(kept, validate_only=request.validate_only)
+            outcomes += await context.services.controller.alter_configs(kept, validate_only=request.validate_only)
         except BrokerError as error:
-            outcomes = [ResourceOutcome(r.resource_type, r.resource_name, error) for r in kept]
+            outcomes += (ResourceOutcome(r.resource_type, r.resource_name, error) for r in kept)
     # Loggers belong to the node that is asked.
     outcomes += (
         _alter_loggers(context, resource, request.validate_only)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import require
 from tidelog.api.context import RequestContext
 from tidelog.api.parked import answer_when_done
 from tidelog.groups.core.messages import Join, Joined
+from tidelog.model.access import Operation, ResourceType
 from tidelog.net.later import Later
 
 
 def handle(context: RequestContext, request: Join) -> Joined | Later[Joined]:
-    joined, later = context.services.groups.join(request)
+    services = context.services
+    if services.authorizer is not None:
+        require(context, Operation.READ, ResourceType.GROUP, request.group_id)
+    joined, later = services.groups.join(request)
     if joined is not None:
         return joined
     assert later is not None

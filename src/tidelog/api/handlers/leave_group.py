@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import require
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.messages import Leave, LeavingMember, Left
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError
 from tidelog.protocol.generated.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
@@ -11,6 +13,7 @@ FIRST_VERSION_WITH_MEMBERS = 3
 
 
 async def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    require(context, Operation.READ, ResourceType.GROUP, request.group_id)
     names_several = context.version >= FIRST_VERSION_WITH_MEMBERS
     if names_several:
         members = [LeavingMember(member.member_id, member.group_instance_id) for member in request.members]

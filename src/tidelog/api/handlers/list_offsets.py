@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import denied
 from tidelog.api.context import RequestContext
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.limits import KEYS_BETWEEN_PAUSES
 from tidelog.net.later import Later, answer_from
@@ -49,6 +51,8 @@ class _Question:
         self.asked: list[tuple[str, ListOffsetsPartition]] = []
         """Topic and partition, each once."""
         self._repeated: set[tuple[str, int]] = set()
+        names = (topic.name for topic in request.topics)
+        self._denied = denied(context, Operation.DESCRIBE, ResourceType.TOPIC, names)
         named: set[tuple[str, int]] = set()
         for topic in request.topics:
             for asked in topic.partitions:
@@ -61,6 +65,8 @@ class _Question:
 
     def answer(self, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         try:
+            if topic in self._denied:
+                raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if (topic, asked.partition_index) in self._repeated:
                 raise BrokerError(ErrorCode.INVALID_REQUEST)
             timestamp, offset, epoch = _find(self._context, topic, asked, self._request)

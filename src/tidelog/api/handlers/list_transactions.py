@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import denied
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.consumer.patterns import compile_pattern
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError
 from tidelog.protocol.generated.list_transactions import (
     ListTransactionsRequest,
@@ -34,6 +36,7 @@ async def handle(context: RequestContext, request: ListTransactionsRequest) -> L
         listed = await context.services.transactions.list_transactions(filters)
     except BrokerError as error:
         return ListTransactionsResponse(error_code=error.code, unknown_state_filters=unknown)
+    hidden = denied(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, (name for name, _ in listed))
     return ListTransactionsResponse(
         unknown_state_filters=unknown,
         transaction_states=[
@@ -41,6 +44,6 @@ async def handle(context: RequestContext, request: ListTransactionsRequest) -> L
                 transactional_id=name, producer_id=metadata.producer_id, transaction_state=metadata.state.value
             )
             for name, metadata in listed
-            if matches is None or matches(name) is not None
+            if name not in hidden and (matches is None or matches(name) is not None)
         ],
     )

@@ -6,12 +6,14 @@ answer waits until the topic is there. Without a creation there is nothing to wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from tidelog.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from tidelog.api.authorization import NONE_DENIED, authorize, denied
+from tidelog.api.authorized_operations import NOT_ASKED, cluster_operations, topic_operations
 from tidelog.api.context import RequestContext
 from tidelog.controller.core.names import check_topic_name
 from tidelog.metadata.image import NO_LEADER, MetadataImage, TopicImage
+from tidelog.model.access import CLUSTER, Operation, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.later import Later, answer_from
@@ -40,6 +42,10 @@ def handle(context: RequestContext, request: MetadataRequest) -> MetadataRespons
         )
     missing = _names_to_create(context, request, topics)
     if missing:
+        hidden = denied(context, Operation.DESCRIBE, ResourceType.TOPIC, missing)
+        if hidden:
+            missing = [name for name in missing if name not in hidden]
+    if missing:
         return answer_from(_create_and_respond(context, request, topics, missing), context.services.tasks)
     return _respond(context, request, topics, {})
 
@@ -63,11 +69,22 @@ def _names_to_create(
 async def _create_and_respond(
     context: RequestContext, request: MetadataRequest, topics: list[MetadataRequestTopic], missing: list[str]
 ) -> MetadataResponse:
+    refused = _may_not_create(context, missing)
+    errors = {name: BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in refused}
+    if refused:
+        missing = [name for name in missing if name not in refused]
     try:
-        errors = await context.services.controller.ensure_topics(missing)
+        errors |= await context.services.controller.ensure_topics(missing)
     except BrokerError as error:
-        errors = dict.fromkeys(missing, error)
+        errors |= dict.fromkeys(missing, error)
     return _respond(context, request, topics, errors)
+
+
+def _may_not_create(context: RequestContext, missing: list[str]) -> frozenset[str]:
+    """Those of the topics that the caller may not create, neither them nor any."""
+    if context.services.authorizer is None or authorize(context, Operation.CREATE, CLUSTER):
+        return NONE_DENIED
+    return denied(context, Operation.CREATE, ResourceType.TOPIC, missing)
 
 
 def _respond(
@@ -77,17 +94,22 @@ def _respond(
     errors: dict[str, BrokerError],
 ) -> MetadataResponse:
     image = context.services.metadata.image
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if topics is None:
-        described = [_describe(image, topic, operations) for topic in image.topics.values()]
+        hidden = denied(context, Operation.DESCRIBE, ResourceType.TOPIC, image.topics)
+        described = [_describe(image, topic) for topic in image.topics.values() if topic.name not in hidden]
     else:
+        hidden = denied(context, Operation.DESCRIBE, ResourceType.TOPIC, _names(image, topics))
         described = []
         seen: set[str | bytes | None] = set()
         for asked in topics:
             key = asked.name if asked.topic_id == ZERO_TOPIC_ID else asked.topic_id
             if key not in seen:
                 seen.add(key)
-                described.append(_find(image, asked, operations, errors))
+                described.append(_find(image, asked, hidden, errors))
+    if request.include_topic_authorized_operations:
+        for topic in described:
+            if topic.name is not None and topic.error_code == ErrorCode.NONE:
+                topic.topic_authorized_operations = topic_operations(context, topic.name)
     brokers = []
     for broker in image.live_brokers():
         endpoint = broker.endpoint(context.caller.listener_name)
@@ -101,26 +123,39 @@ def _respond(
         # Any node forwards to the controller: while none is known, this one will wait for it on the client's behalf.
         controller_id=image.controller_id if image.is_live(image.controller_id) else context.services.node_id,
         topics=described,
-        cluster_authorized_operations=CLUSTER_OPERATIONS
+        cluster_authorized_operations=cluster_operations(context)
         if request.include_cluster_authorized_operations
         else NOT_ASKED,
     )
 
 
+def _names(image: MetadataImage, topics: Iterable[MetadataRequestTopic]) -> Iterator[str]:
+    """Of the topics that are asked for, whether they exist or not. An id that no topic has stands for no name."""
+    for asked in topics:
+        if asked.topic_id == ZERO_TOPIC_ID:
+            if asked.name is not None:
+                yield asked.name
+        elif asked.topic_id in image.topics_by_id:
+            yield image.topics_by_id[asked.topic_id].name
+
+
 def _find(
-    image: MetadataImage, asked: MetadataRequestTopic, operations: int, errors: dict[str, BrokerError]
+    image: MetadataImage, asked: MetadataRequestTopic, hidden: frozenset[str], errors: dict[str, BrokerError]
 ) -> MetadataResponseTopic:
     if asked.topic_id != ZERO_TOPIC_ID:
         topic = image.topics_by_id.get(asked.topic_id)
-        if topic is None:
+        if topic is None or topic.name in hidden:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-        return _describe(image, topic, operations)
+        return _describe(image, topic)
     name = asked.name
     if name is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None)
+    if name in hidden:
+        # Whether there is such a topic is not said.
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     found = image.topics.get(name)
     if found is not None:
-        return _describe(image, found, operations)
+        return _describe(image, found)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name in errors:
         code = errors[name].code
@@ -132,7 +167,7 @@ def _find(
     return MetadataResponseTopic(error_code=code, name=name)
 
 
-def _describe(image: MetadataImage, topic: TopicImage, operations: int) -> MetadataResponseTopic:
+def _describe(image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:
     live = {broker.node_id for broker in image.live_brokers()}
     partitions = []
     for index, state in topic.partitions.items():
@@ -153,5 +188,4 @@ def _describe(image: MetadataImage, topic: TopicImage, operations: int) -> Metad
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=partitions,
-        topic_authorized_operations=operations,
     )

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from tidelog.api.authorization import denied, require
 from tidelog.api.context import RequestContext
 from tidelog.api.messages import OffsetCommit
 from tidelog.groups.core.messages import Commit, OffsetToCommit
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.later import Later, answer_from
 
@@ -22,7 +24,12 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 
 
 def handle(context: RequestContext, request: OffsetCommit) -> list[TopicAnswer] | Later[list[TopicAnswer]]:
-    answer = _Answer(context, request.topics)
+    services = context.services
+    refused: frozenset[str] | None = None
+    if services.authorizer is not None:
+        require(context, Operation.READ, ResourceType.GROUP, request.group_id)
+        refused = denied(context, Operation.READ, ResourceType.TOPIC, _names(context, request.topics))
+    answer = _Answer(context, request.topics, refused)
     offsets = answer.offsets
     if not offsets:
         return answer.complete(())
@@ -36,12 +43,20 @@ def handle(context: RequestContext, request: OffsetCommit) -> list[TopicAnswer] 
         context.version >= FIRST_VERSION_WITH_MISSING_GROUP,
     )
     try:
-        errors, committed = context.services.groups.commit_offsets(commit)
+        errors, committed = services.groups.commit_offsets(commit)
     except BrokerError as error:
         return answer.complete([error.code] * len(offsets))
     if committed is None:
         return answer.complete(errors)
-    return answer_from(_answer_when_committed(answer, errors, committed), context.services.tasks)
+    return answer_from(_answer_when_committed(answer, errors, committed), services.tasks)
+
+
+def _names(context: RequestContext, topics: list[CommittedTopic]) -> list[str]:
+    """Of the topics of the request. An id that no topic has stands for no name."""
+    if context.version < FIRST_VERSION_WITH_TOPIC_IDS:
+        return [name for name, _, _ in topics]
+    by_id = context.services.metadata.image.topics_by_id
+    return [by_id[topic_id].name for _, topic_id, _ in topics if topic_id in by_id]
 
 
 async def _answer_when_committed(
@@ -59,7 +74,8 @@ class _Answer:
 
     __slots__ = ("_places", "_topics", "offsets")
 
-    def __init__(self, context: RequestContext, topics: list[CommittedTopic]) -> None:
+    def __init__(self, context: RequestContext, topics: list[CommittedTopic], refused: frozenset[str] | None) -> None:
+        """`refused`: names of topics that the caller may not read; None where everything is allowed."""
         self.offsets: list[OffsetToCommit] = []
         self._topics: list[TopicAnswer] = []
         self._places: list[tuple[int, list[tuple[int, int]]]] = []
@@ -71,6 +87,9 @@ class _Answer:
             answered: list[tuple[int, int]] = []
             self._topics.append((asked_name, asked_id, answered))
             topic = image.topics_by_id.get(asked_id) if uses_ids else image.topics.get(asked_name)
+            if refused is not None and (asked_name if topic is None else topic.name) in refused:
+                answered += [(partition[0], int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)) for partition in partitions]
+                continue
             if topic is None:
                 missing = ErrorCode.UNKNOWN_TOPIC_ID if uses_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 answered += [(partition[0], int(missing)) for partition in partitions]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 
+from tidelog.api.authorization import NONE_DENIED, authorize, denied
 from tidelog.api.context import RequestContext
 from tidelog.groups.core.messages import FetchedOffset, FetchOffsets, OffsetsToFetch
 from tidelog.metadata.image import MetadataImage
+from tidelog.model.access import Operation, Resource, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.later import Later, answer_from
@@ -77,17 +79,24 @@ def _fetch(
 ) -> OffsetFetchResponseGroup:
     image = context.services.metadata.image
     uses_ids = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    unknown: list[OffsetFetchResponseTopics] = []
+    is_guarded = context.services.authorizer is not None
+    if is_guarded and not authorize(context, Operation.DESCRIBE, Resource(ResourceType.GROUP, group.group_id)):
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    hidden = NONE_DENIED
+    if is_guarded and group.topics is not None:
+        hidden = denied(context, Operation.DESCRIBE, ResourceType.TOPIC, _names(image, group.topics, uses_ids))
+    failed: list[OffsetFetchResponseTopics] = []
     wanted: list[OffsetsToFetch] | None = None
     if group.topics is not None:
         wanted = []
         for asked in group.topics:
             topic = image.topics_by_id.get(asked.topic_id) if uses_ids else image.topics.get(asked.name)
-            if topic is not None:
+            if (asked.name if topic is None else topic.name) in hidden:
+                failed.append(_failed_topic(asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif topic is not None:
                 wanted.append(OffsetsToFetch(topic.name, asked.partition_indexes, topic.topic_id))
             elif uses_ids:
-                failed = [FetchedOffset(p, error=ErrorCode.UNKNOWN_TOPIC_ID) for p in asked.partition_indexes]
-                unknown.append(_topic("", asked.topic_id, failed))
+                failed.append(_failed_topic(asked, ErrorCode.UNKNOWN_TOPIC_ID))
             else:
                 wanted.append(OffsetsToFetch(asked.name, asked.partition_indexes))
     request = FetchOffsets(group.group_id, wanted, group.member_id, group.member_epoch, require_stable)
@@ -97,13 +106,27 @@ def _fetch(
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     if commit is not None:
         commits.append(commit)
+    if is_guarded and wanted is None:
+        hidden = denied(context, Operation.DESCRIBE, ResourceType.TOPIC, (name for name, _, _ in fetched))
     topics = [
         _topic("", _topic_id(image, name, topic_id), found) if uses_ids else _topic(name, ZERO_TOPIC_ID, found)
         for name, topic_id, found in fetched
         # Asked for all by id, a topic that is gone has none to be named by.
-        if not uses_ids or topic_id != ZERO_TOPIC_ID or name in image.topics
+        if (not uses_ids or topic_id != ZERO_TOPIC_ID or name in image.topics) and name not in hidden
     ]
-    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + unknown)
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + failed)
+
+
+def _names(image: MetadataImage, topics: Sequence[OffsetFetchRequestTopics], uses_ids: bool) -> list[str]:
+    """Of the topics that are asked for. An id that no topic has stands for no name."""
+    if not uses_ids:
+        return [asked.name for asked in topics]
+    return [image.topics_by_id[asked.topic_id].name for asked in topics if asked.topic_id in image.topics_by_id]
+
+
+def _failed_topic(asked: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    found = [FetchedOffset(index, error=error) for index in asked.partition_indexes]
+    return _topic(asked.name, asked.topic_id, found)
 
 
 def _topic_id(image: MetadataImage, name: str, topic_id: bytes) -> bytes:

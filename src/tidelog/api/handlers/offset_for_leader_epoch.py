@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tidelog.api.authorization import NONE_DENIED, authorize, denied
 from tidelog.api.context import RequestContext
-from tidelog.model.errors import BrokerError
+from tidelog.model.access import CLUSTER, Operation, ResourceType
+from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -14,11 +16,14 @@ from tidelog.protocol.generated.offset_for_leader_epoch import (
 
 def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
     topics = []
+    refused = _refused(context, request)
     for topic in request.topics:
         answers = []
         for asked in topic.partitions:
             answer = EpochEndOffset(partition=asked.partition)
             try:
+                if topic.topic in refused:
+                    raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 partition = context.services.partitions.require(topic.topic, asked.partition)
                 partition.check_leader_epoch(asked.current_leader_epoch)
                 found = partition.log.reader.end_offset_for_epoch(asked.leader_epoch)
@@ -29,3 +34,10 @@ def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> Off
             answers.append(answer)
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
     return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _refused(context: RequestContext, request: OffsetForLeaderEpochRequest) -> frozenset[str]:
+    """Topics that the caller may not describe. Nodes ask for all that they replicate."""
+    if context.services.authorizer is None or authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+        return NONE_DENIED
+    return denied(context, Operation.DESCRIBE, ResourceType.TOPIC, (topic.topic for topic in request.topics))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 
+from tidelog.api.authorization import denied, require
 from tidelog.api.context import RequestContext
 from tidelog.coordination.partitioning import OFFSETS_TOPIC
 from tidelog.groups.core.messages import Commit, OffsetToCommit, TransactionalCommit
+from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.txn_offset_commit import (
@@ -27,6 +29,9 @@ FIRST_VERSION_THAT_ADDS = 5
 
 
 async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    require(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    require(context, Operation.READ, ResourceType.GROUP, request.group_id)
+    refused = denied(context, Operation.READ, ResourceType.TOPIC, (topic.name for topic in request.topics))
     topics = context.services.metadata.image.topics
     offsets = [
         OffsetToCommit(
@@ -38,7 +43,7 @@ async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Tx
             topics[asked.name].topic_id,
         )
         for asked in request.topics
-        if asked.name in topics
+        if asked.name in topics and asked.name not in refused
         for partition in asked.partitions
         if partition.partition_index in topics[asked.name].partitions
     ]
@@ -47,7 +52,6 @@ async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Tx
     except BrokerError as error:
         codes = [_translate(error.code, context.version)] * len(offsets)
     by_partition = {(offset.topic, offset.partition): code for offset, code in zip(offsets, codes, strict=True)}
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -55,7 +59,12 @@ async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Tx
                 partitions=[
                     TxnOffsetCommitResponsePartition(
                         partition_index=partition.partition_index,
-                        error_code=by_partition.get((asked.name, partition.partition_index), unknown),
+                        error_code=by_partition.get(
+                            (asked.name, partition.partition_index),
+                            ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                            if asked.name in refused
+                            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        ),
                     )
                     for partition in asked.partitions
                 ],

@@ -115,7 +115,12 @@ class Producing:
                 partition = None if partitions is None else partitions.get(index)
                 try:
                     if partition is None:
+                        if name is not None and refused and TopicPartition(name, index) in refused:
+                            # Whether there is such a topic is not said.
+                            raise refused[TopicPartition(name, index)]
                         raise table.missing(name if name is not None else topic_id or ZERO_TOPIC_ID, index)
+                    if refused and partition.topic_partition in refused:
+                        raise refused[partition.topic_partition]
                     if not -1 <= acks <= 1:
                         raise BrokerError(ErrorCode.INVALID_REQUIRED_ACKS)
                     if partition.is_internal and client_id != ADMIN_CLIENT_ID:
@@ -123,8 +128,6 @@ class Producing:
                             ErrorCode.INVALID_TOPIC_EXCEPTION,
                             f"Clients may not write to the internal topic {partition.topic}.",
                         )
-                    if refused and partition.topic_partition in refused:
-                        raise refused[partition.topic_partition]
                     appended = partition.append(records, acks=acks, api_version=version, now_ms=now_ms)
                     result = PartitionResult(
                         index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset

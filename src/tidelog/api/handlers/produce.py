@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Later[ProduceResponse] | None:
     services = context.services
     transactional_id = request.transactional_id
-    denied = None if services.authorizer is None else _denied(context, request.topics)
+    topics = request.topics
+    denied: dict[TopicPartition, BrokerError] | None = None
+    if services.authorizer is not None:
+        topics, denied = _divide(context, topics)
     if transactional_id is None:
         if has_transactional_batch(request.topics):
             error = BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -29,7 +32,7 @@ def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse 
         return _append(context, request, denied)
     if not authorize(context, Operation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)):
         return services.producing.refuse(request, BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-    refused = services.transactional_writes.check_produce(transactional_id, request.topics, context.version)
+    refused = services.transactional_writes.check_produce(transactional_id, topics, context.version)
     if isinstance(refused, Coroutine):
         return answer_from(_append_when_added(context, request.detached(), denied, refused), services.tasks)
     return _append(context, request, {**refused, **denied} if denied else refused)
@@ -56,15 +59,22 @@ async def _append_when_added(
     return await answer.wait() if isinstance(answer, Later) else answer
 
 
-def _denied(context: RequestContext, topics: list[ProducedTopic]) -> dict[TopicPartition, BrokerError]:
-    """Partitions of topics that the caller may not write to."""
+def _divide(
+    context: RequestContext, topics: list[ProducedTopic]
+) -> tuple[list[ProducedTopic], dict[TopicPartition, BrokerError]]:
+    """The topics that the caller may write to, and refusals for the partitions of the others: those do not become part
+    of a transaction either."""
+    allowed: list[ProducedTopic] = []
     denied: dict[TopicPartition, BrokerError] = {}
     by_id = context.services.metadata.image.topics_by_id
-    for name, topic_id, batches in topics:
+    for produced in topics:
+        name, topic_id, batches = produced
         if name is None:
             topic = by_id.get(topic_id or b"")
             name = None if topic is None else topic.name
-        if name is not None and not authorize(context, Operation.WRITE, Resource(ResourceType.TOPIC, name)):
+        if name is None or authorize(context, Operation.WRITE, Resource(ResourceType.TOPIC, name)):
+            allowed.append(produced)
+        else:
             error = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             denied |= {TopicPartition(name, index): error for index, _ in batches}
-    return denied
+    return allowed, denied

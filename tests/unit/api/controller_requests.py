@@ -10,6 +10,7 @@ from typing import Any
 from tests.unit.api.answering import ask, services_of
 from tests.unit.controller.quorums import sole_node, stop
 
+from tidelog.api.authorization import Authorizer
 from tidelog.api.table import BY_KEY
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.service import ControllerService
@@ -17,7 +18,7 @@ from tidelog.protocol.message import Message
 
 
 class Asker:
-    def __init__(self, controller: ControllerService, config: BrokerConfig) -> None:
+    def __init__(self, controller: ControllerService, config: BrokerConfig, authorizer: Authorizer | None) -> None:
         self.controller = controller
         self._services = services_of(
             node_id=config.node_id,
@@ -25,6 +26,7 @@ class Asker:
             config=config,
             metadata=controller.metadata,
             controller=controller,
+            authorizer=authorizer,
         )
 
     async def ask(self, request: Message, version: int | None = None) -> Any:
@@ -33,12 +35,14 @@ class Asker:
         return await ask(self._services, request, BY_KEY[request.API_KEY].max_version if version is None else version)
 
 
-def answered(path: Path, use: Callable[[Asker], Awaitable[None]], **settings: Any) -> None:
+def answered(
+    path: Path, use: Callable[[Asker], Awaitable[None]], *, authorizer: Authorizer | None = None, **settings: Any
+) -> None:
     async def run() -> None:
         config = BrokerConfig(**settings)
         controller = await sole_node(config)
         try:
-            await use(Asker(controller, config))
+            await use(Asker(controller, config, authorizer))
         finally:
             await stop(controller)
 

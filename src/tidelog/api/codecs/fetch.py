@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.api.codecs.codec import Codec
 from tidelog.codec.buffers import Buffer
@@ -11,12 +11,16 @@ from tidelog.model.errors import BrokerError
 from tidelog.model.ids import ZERO_TOPIC_ID
 from tidelog.net.reply import Buffers
 from tidelog.partitions.fetching import TOPIC_IDS_FROM_VERSION, FetchResponse
+from tidelog.partitions.reading import refuse_partition
 from tidelog.protocol.hot_fetch import FetchRequest, decode_fetch, encode_fetch_response
 
 if TYPE_CHECKING:
     from tidelog.api.context import RequestContext
     from tidelog.partitions.fetch_session import TopicKey
     from tidelog.protocol.generated import fetch as generated
+
+FIRST_VERSION_WITH_ERROR: Final = 7
+"""Before it an error of the whole request is one of every partition."""
 
 
 class FetchCodec(Codec):
@@ -36,7 +40,12 @@ class FetchCodec(Codec):
         )
 
     def refuse(self, context: RequestContext, request: FetchRequest, error: BrokerError) -> FetchResponse:
-        return FetchResponse(error.code, 0, [])
+        if context.version >= FIRST_VERSION_WITH_ERROR:
+            return FetchResponse(error.code, 0, [])
+        refused = refuse_partition(error)
+        return FetchResponse(
+            0, 0, [(name or "", [(each[0], refused) for each in partitions]) for name, _, partitions in request.topics]
+        )
 
     def encode_request(self, context: RequestContext, request: FetchRequest) -> bytes:
         from tidelog.protocol.generated import fetch as generated

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.unit.api.answering import ask, context_of, services_of
-from tests.unit.api.permissions import DeniesAll
+from tests.unit.api.permissions import DeniesAll, Grants, on_cluster, on_topic, on_transactional_id
 
+from tidelog.api.authorization import Authorizer
 from tidelog.api.context import Services
 from tidelog.api.table import APIS, Api
 from tidelog.config.broker import BrokerConfig
@@ -410,7 +411,7 @@ class Partitions(Untouched):
         return None
 
 
-def closed_node(authorizer: DeniesAll) -> Services:
+def closed_node(authorizer: Authorizer, **parts: Any) -> Services:
     config, metrics = BrokerConfig(), NodeMetrics()
     broker = BrokerImage(1, 0, bytes(16), (Endpoint("PLAINTEXT", "h", 1),), None, False, False, (), ())
     state = PartitionState(1, 0, 0, (1,), (1,))
@@ -418,23 +419,24 @@ def closed_node(authorizer: DeniesAll) -> Services:
         MetadataImage(TopicsImage.of([TopicImage("t", TOPIC_ID, {0: state}, {})]), BrokersImage({1: broker}))
     )
     table: Any = Partitions()
-    return services_of(
-        node_id=1,
-        config=config,
-        metadata=publisher,
-        authorizer=authorizer,
-        controller=Untouched(is_active=True, image=publisher.image),
-        cluster=Untouched(),
-        channel=Untouched(),
-        partitions=table,
-        producing=Producing(table, publisher, metrics, lambda: 1_000),
-        fetching=Fetching(table, config, publisher, metrics, lambda: 1_000),
-        producer_ids=Untouched(),
-        groups=OneGroup(),
-        transactions=OneTransaction(),
-        transactional_writes=Untouched(),
-        markers=Untouched(),
-    )
+    known: dict[str, Any] = {
+        "node_id": 1,
+        "config": config,
+        "metadata": publisher,
+        "authorizer": authorizer,
+        "controller": Untouched(is_active=True, image=publisher.image),
+        "cluster": Untouched(),
+        "channel": Untouched(),
+        "partitions": table,
+        "producing": Producing(table, publisher, metrics, lambda: 1_000),
+        "fetching": Fetching(table, config, publisher, metrics, lambda: 1_000),
+        "producer_ids": Untouched(),
+        "groups": OneGroup(),
+        "transactions": OneTransaction(),
+        "transactional_writes": Untouched(),
+        "markers": Untouched(),
+    }
+    return services_of(**{**known, **parts})
 
 
 def error_codes(response: Any) -> Iterator[int]:
@@ -502,6 +504,43 @@ async def test_a_fetch_in_the_name_of_a_replica_asks_for_the_cluster(version: in
     response = await ask(closed_node(authorizer), request, version)
     assert authorizer.asked == [(Operation.CLUSTER_ACTION, CLUSTER)]
     assert set(error_codes(response)) - {0} == {CLUSTER_DENIED}
+
+
+@pytest.mark.parametrize("version", [3, 13])
+async def test_a_transactional_produce_asks_for_the_transactional_id_too(version: int) -> None:
+    request = produce_request(version)
+    assert isinstance(request, produce.ProduceRequest)
+    request.transactional_id = "x"
+    services = closed_node(Grants(*on_topic("t", Operation.WRITE)))
+    assert set(error_codes(await ask(services, request, version))) == {TXN_DENIED}
+    checked: list[Any] = []
+
+    def check_produce(transactional_id: str, topics: list[Any], version: int) -> dict[TopicPartition, BrokerError]:
+        checked.append(topics)
+        return {}
+
+    services = closed_node(
+        Grants(*on_transactional_id("x", Operation.WRITE)),
+        transactional_writes=SimpleNamespace(check_produce=check_produce),
+    )
+    assert set(error_codes(await ask(services, request, version))) == {TOPIC_DENIED}
+    assert checked == [[]], "the topic does not become part of the transaction"
+
+
+async def test_a_produce_does_not_say_whether_a_topic_exists() -> None:
+    request = produce_request(3)
+    assert isinstance(request, produce.ProduceRequest)
+    request.topic_data[0].partition_data[0].index = 99
+    assert set(error_codes(await ask(closed_node(DeniesAll()), request, 3))) == {TOPIC_DENIED}
+
+
+async def test_statistics_are_reported_by_nodes_alone() -> None:
+    [api] = [api for api in APIS if api.handler == "node_statistics"]
+    context = context_of(closed_node(Grants(*on_cluster(Operation.DESCRIBE))), api.key, 0)
+    route = context.dispatcher.find_route(api.key)
+    assert route is not None
+    report = {"node_id": 1, "epoch": 1, "statistics": {"disk": 1}}
+    assert "error" in await context.dispatcher.complete(route, context, report)
 
 
 @pytest.mark.parametrize("name", sorted(PRIVATE))

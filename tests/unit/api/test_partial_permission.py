@@ -18,7 +18,9 @@ from tidelog.groups.core.messages import Commit, OffsetToCommit
 from tidelog.model.access import Operation, ResourceType
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.protocol.generated.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tidelog.protocol.generated.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from tidelog.protocol.generated.consumer_group_describe import ConsumerGroupDescribeRequest
 from tidelog.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tidelog.protocol.generated.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from tidelog.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
@@ -43,6 +45,11 @@ from tidelog.protocol.generated.init_producer_id import InitProducerIdRequest
 from tidelog.protocol.generated.list_groups import ListGroupsRequest
 from tidelog.protocol.generated.list_transactions import ListTransactionsRequest
 from tidelog.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.protocol.generated.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from tidelog.protocol.generated.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -490,6 +497,62 @@ async def test_a_consumer_subscribes_to_topics_that_it_may_describe() -> None:
     await node.groups.stop()
 
 
+@pytest.mark.anyio
+async def test_a_pattern_matches_topics_that_may_be_described() -> None:
+    node = await node_with_group()
+    node.allow(*on_group("g", READ), *on_topic("t", DESCRIBE))
+
+    async def subscribe(pattern: str) -> int:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="m", rebalance_timeout_ms=1000, subscribed_topic_regex=pattern, topic_partitions=[]
+        )
+        code: int = (await node.call(request, 1)).error_code
+        return code
+
+    assert await subscribe("t|u") == DENIED
+    assert await subscribe("(") == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert await subscribe("t.*") == 0
+    await node.groups.stop()
+
+
+@pytest.mark.anyio
+async def test_a_consumer_group_is_described_with_all_its_topics_or_not_at_all() -> None:
+    node = await node_with_group()
+    subscription = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
+    )
+    assert (await node.call(subscription, 1)).error_code == 0
+    grants = node.allow(*on_group("g", DESCRIBE))
+    request = ConsumerGroupDescribeRequest(group_ids=["g", "theirs"], include_authorized_operations=True)
+    hidden, theirs = (await node.call(request, 1)).groups
+    assert (hidden.error_code, hidden.members, hidden.authorized_operations) == (DENIED, [], -(2**31))
+    assert (theirs.group_id, theirs.error_code) == ("theirs", GROUP_DENIED)
+    grants.grants.update(on_topic("t", DESCRIBE))
+    mine = (await node.call(request, 1)).groups[0]
+    assert (mine.error_code, [each.member_id for each in mine.members]) == (0, ["m"])
+    assert mine.authorized_operations == 1 << DESCRIBE
+    await node.groups.stop()
+
+
+@pytest.mark.anyio
+async def test_offsets_are_deleted_of_topics_that_may_be_read() -> None:
+    node = await node_with_group()
+    await node.call(commit_of_both(9), 9)
+    node.allow(*on_group("g", DELETE), *on_topic("t", READ))
+    wanted = [
+        OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+        for name in ("t", "u", "missing")
+    ]
+    response = await node.call(OffsetDeleteRequest(group_id="g", topics=wanted), 0)
+    assert response.error_code == 0
+    codes = {each.name: each.partitions[0].error_code for each in response.topics}
+    assert codes == {"t": 0, "u": DENIED, "missing": DENIED}
+    node.allow(*on_group("g", DESCRIBE), *on_topic("t", DESCRIBE), *on_topic("u", DESCRIBE))
+    stored = await node.call(OffsetFetchRequest(group_id="g", topics=None), 7)
+    assert [each.name for each in stored.topics] == ["u"]
+    await node.groups.stop()
+
+
 # -- transactions ------------------------------------------------------------------------------------------------------
 
 
@@ -550,6 +613,13 @@ async def test_offsets_of_a_transaction_need_three_permissions(version: int) -> 
     grants.grants.update([*on_topic("t", READ), *on_topic("missing", READ)])
     assert await codes() == {"t": 0, "u": DENIED, "missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert [offset.topic for offset in groups.offsets] == ["t"]
+
+
+@pytest.mark.anyio
+async def test_offsets_join_a_transaction_for_groups_that_may_be_read() -> None:
+    services = services_of(authorizer=Grants(*on_transactional_id("x", WRITE)))
+    response = await ask(services, AddOffsetsToTxnRequest(transactional_id="x", group_id="g"), 4)
+    assert response.error_code == GROUP_DENIED
 
 
 @pytest.mark.anyio

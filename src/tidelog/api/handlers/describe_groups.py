@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.api.authorization import denied
-from tidelog.api.authorized_operations import group_operations
+from tidelog.api.authorized_operations import NOT_ASKED, group_operations
 from tidelog.api.context import RequestContext
 from tidelog.groups.core import messages
 from tidelog.model.access import Operation, ResourceType
@@ -24,11 +24,7 @@ async def handle(context: RequestContext, request: DescribeGroupsRequest) -> Des
     if refused:
         group_ids = [group_id for group_id in group_ids if group_id not in refused]
     described = await context.services.groups.describe_groups(group_ids)
-    answers = [_answer(group, context.version) for group in described]
-    if request.include_authorized_operations:
-        for answer in answers:
-            if answer.error_code == ErrorCode.NONE:
-                answer.authorized_operations = group_operations(context, answer.group_id)
+    answers = [_answer(context, group, request.include_authorized_operations) for group in described]
     answers += (
         DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, error_message=None, group_id=group_id)
         for group_id in sorted(refused)
@@ -36,7 +32,8 @@ async def handle(context: RequestContext, request: DescribeGroupsRequest) -> Des
     return DescribeGroupsResponse(groups=answers)
 
 
-def _answer(group: messages.DescribedGroup, version: int) -> DescribedGroup:
+def _answer(context: RequestContext, group: messages.DescribedGroup, with_operations: bool) -> DescribedGroup:
+    version = context.version
     error = group.error
     if error is ErrorCode.GROUP_ID_NOT_FOUND and version < FIRST_VERSION_WITH_NOT_FOUND:
         error = ErrorCode.NONE
@@ -58,4 +55,7 @@ def _answer(group: messages.DescribedGroup, version: int) -> DescribedGroup:
             )
             for member in group.members
         ],
+        authorized_operations=group_operations(context, group.group_id)
+        if with_operations and error is ErrorCode.NONE
+        else NOT_ASKED,
     )

@@ -94,9 +94,12 @@ def _respond(
     errors: dict[str, BrokerError],
 ) -> MetadataResponse:
     image = context.services.metadata.image
+    with_operations = request.include_topic_authorized_operations
     if topics is None:
         hidden = denied(context, Operation.DESCRIBE, ResourceType.TOPIC, image.topics)
-        described = [_describe(image, topic) for topic in image.topics.values() if topic.name not in hidden]
+        described = [
+            _describe(context, topic, with_operations) for topic in image.topics.values() if topic.name not in hidden
+        ]
     else:
         hidden = denied(context, Operation.DESCRIBE, ResourceType.TOPIC, _names(image, topics))
         described = []
@@ -105,11 +108,7 @@ def _respond(
             key = asked.name if asked.topic_id == ZERO_TOPIC_ID else asked.topic_id
             if key not in seen:
                 seen.add(key)
-                described.append(_find(image, asked, hidden, errors))
-    if request.include_topic_authorized_operations:
-        for topic in described:
-            if topic.name is not None and topic.error_code == ErrorCode.NONE:
-                topic.topic_authorized_operations = topic_operations(context, topic.name)
+                described.append(_find(context, asked, hidden, errors, with_operations))
     brokers = []
     for broker in image.live_brokers():
         endpoint = broker.endpoint(context.caller.listener_name)
@@ -140,13 +139,18 @@ def _names(image: MetadataImage, topics: Iterable[MetadataRequestTopic]) -> Iter
 
 
 def _find(
-    image: MetadataImage, asked: MetadataRequestTopic, hidden: frozenset[str], errors: dict[str, BrokerError]
+    context: RequestContext,
+    asked: MetadataRequestTopic,
+    hidden: frozenset[str],
+    errors: dict[str, BrokerError],
+    with_operations: bool,
 ) -> MetadataResponseTopic:
+    image = context.services.metadata.image
     if asked.topic_id != ZERO_TOPIC_ID:
         topic = image.topics_by_id.get(asked.topic_id)
         if topic is None or topic.name in hidden:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-        return _describe(image, topic)
+        return _describe(context, topic, with_operations)
     name = asked.name
     if name is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None)
@@ -155,7 +159,7 @@ def _find(
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     found = image.topics.get(name)
     if found is not None:
-        return _describe(image, found)
+        return _describe(context, found, with_operations)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name in errors:
         code = errors[name].code
@@ -167,7 +171,8 @@ def _find(
     return MetadataResponseTopic(error_code=code, name=name)
 
 
-def _describe(image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:
+def _describe(context: RequestContext, topic: TopicImage, with_operations: bool) -> MetadataResponseTopic:
+    image = context.services.metadata.image
     live = {broker.node_id for broker in image.live_brokers()}
     partitions = []
     for index, state in topic.partitions.items():
@@ -188,4 +193,5 @@ def _describe(image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=partitions,
+        topic_authorized_operations=topic_operations(context, topic.name) if with_operations else NOT_ASKED,
     )

@@ -392,6 +392,8 @@ class Untouched:
 
 
 class OneGroup(Untouched):
+    random_bytes = staticmethod(bytes)
+
     async def list_groups(self, states: Any, types: Any) -> list[tuple[str, str, str, str]]:
         return [("g", "consumer", "Stable", "classic")]
 
@@ -429,7 +431,7 @@ def closed_node(authorizer: Authorizer, **parts: Any) -> Services:
         "channel": Untouched(),
         "partitions": table,
         "producing": Producing(table, publisher, metrics, lambda: 1_000),
-        "fetching": Fetching(table, config, publisher, metrics, lambda: 1_000),
+        "fetching": Fetching(table, config, publisher, metrics, lambda: 1_000, lambda: 1_000),
         "producer_ids": Untouched(),
         "groups": OneGroup(),
         "transactions": OneTransaction(),

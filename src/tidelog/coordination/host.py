@@ -56,6 +56,7 @@ class CoreHost(Generic[C]):
         self.core = core
         self.state = HostState.LOADING
         self._log = log
+        self._wall_clock_ms = log.wall_clock_ms
         self._name = name
         self._commit_timeout_s = commit_timeout_ms / 1000
         self._loop = asyncio.get_running_loop()
@@ -161,7 +162,7 @@ class CoreHost(Generic[C]):
         Raises BrokerError, with the log's own code, when it could not be written.
         """
         self.check_active()
-        self._end_offset = self._log.append_marker(marker, self._log.now_ms())
+        self._end_offset = self._log.append_marker(marker, self._wall_clock_ms())
         self.core.replay_end_transaction(marker.producer_id, marker.commit)
         if self._log.high_watermark >= self._end_offset:
             return None
@@ -179,7 +180,7 @@ class CoreHost(Generic[C]):
         at_s = self._loop.time()
         if at_s != self._moment_s:
             self._moment_s = at_s
-            self._moment = Moment(int(at_s * 1000), self._log.now_ms())
+            self._moment = Moment(int(at_s * 1000), self._wall_clock_ms())
         return self._moment
 
     # -- decisions ---------------------------------------------------------------------------------------------------

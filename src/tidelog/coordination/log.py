@@ -53,7 +53,8 @@ class CoordinatorLog(Protocol):
     def high_watermark(self) -> int:
         """Everything below is committed: it survives every failure that the cluster promises to survive."""
 
-    def now_ms(self) -> int:
+    @property
+    def wall_clock_ms(self) -> Callable[[], int]:
         """The time of day, for timestamps."""
 
     def append(

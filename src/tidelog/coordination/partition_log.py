@@ -26,8 +26,9 @@ class PartitionLog:
         self._on_commit: Callable[[], None] | None = None
         self._on_lost: Callable[[], None] | None = None
 
-    def now_ms(self) -> int:
-        return self._partition.log.now_ms()
+    @property
+    def wall_clock_ms(self) -> Callable[[], int]:
+        return self._partition.log.wall_clock_ms
 
     @property
     def is_empty(self) -> bool:

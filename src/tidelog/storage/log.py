@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.runtime.disk import Folder
@@ -135,8 +136,9 @@ class Log:
     def update_config(self, config: TopicConfig) -> None:
         self._state.update_config(config)
 
-    def now_ms(self) -> int:
-        return self._state.system.wall_clock_ms()
+    @property
+    def wall_clock_ms(self) -> Callable[[], int]:
+        return self._state.system.wall_clock_ms
 
     @property
     def log_start_offset(self) -> int:

@@ -27,8 +27,9 @@ class MemoryLog:
         self._on_commit: Callable[[], None] | None = None
         self._on_lost: Callable[[], None] | None = None
 
-    def now_ms(self) -> int:
-        return wall_clock_ms()
+    @property
+    def wall_clock_ms(self) -> Callable[[], int]:
+        return wall_clock_ms
 
     @property
     def is_empty(self) -> bool:

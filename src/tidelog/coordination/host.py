@@ -51,12 +51,29 @@ class HostState(Enum):
     CLOSED = "closed"
 
 
+class _Clock:
+    __slots__ = ("_at_s", "_loop", "_moment", "wall_clock_ms")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, wall_clock_ms: Callable[[], int]) -> None:
+        self._loop = loop
+        self.wall_clock_ms = wall_clock_ms
+        self._at_s = -1.0
+        self._moment = Moment(0, 0)
+
+    def now(self) -> Moment:
+        """The same for all that comes in one turn of a loop that reads its clock once per turn."""
+        at_s = self._loop.time()
+        if at_s != self._at_s:
+            self._at_s = at_s
+            self._moment = Moment(int(at_s * 1000), self.wall_clock_ms())
+        return self._moment
+
+
 class CoreHost(Generic[C]):
     def __init__(self, core: C, log: CoordinatorLog, *, name: str, commit_timeout_ms: int = 5000) -> None:
         self.core = core
         self.state = HostState.LOADING
         self._log = log
-        self._wall_clock_ms = log.wall_clock_ms
         self._name = name
         self._commit_timeout_s = commit_timeout_ms / 1000
         self._loop = asyncio.get_running_loop()
@@ -71,9 +88,7 @@ class CoreHost(Generic[C]):
         self._awaiting_commit: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._moment_s = -1.0
-        self._moment = Moment(0, 0)
-        """The last one that was asked for, and when."""
+        self._clock = _Clock(self._loop, log.wall_clock_ms)
         log.watch(self._release_committed, self.unload)
 
     @property
@@ -100,7 +115,7 @@ class CoreHost(Generic[C]):
     def begin(self) -> Moment:
         """For `carry_out`: what the core decides at this moment, in the same step, will be carried out."""
         self.check_active()
-        return self._now()
+        return self._clock.now()
 
     def carry_out(self, decision: Decision[R], now: Moment) -> tuple[R, Awaitable[None] | None]:
         """As `submit`, for a decision that the caller had the core make since it called `begin`."""
@@ -126,7 +141,7 @@ class CoreHost(Generic[C]):
         """
         self.check_active()
         self._next_token = token = self._next_token + 1
-        now = self._now()
+        now = self._clock.now()
         decision = decide(request, token, now)
         self._perform(decision, now)
         reply = decision.reply
@@ -151,7 +166,7 @@ class CoreHost(Generic[C]):
     def perform(self, decide: Callable[[Q, Moment], Decision[R]], request: Q) -> R:
         """Decides `request` without waiting for the commit: for work that no client waits for."""
         self.check_active()
-        now = self._now()
+        now = self._clock.now()
         decision = decide(request, now)
         self._perform(decision, now)
         return decision.reply
@@ -162,7 +177,7 @@ class CoreHost(Generic[C]):
         Raises BrokerError, with the log's own code, when it could not be written.
         """
         self.check_active()
-        self._end_offset = self._log.append_marker(marker, self._wall_clock_ms())
+        self._end_offset = self._log.append_marker(marker, self._clock.wall_clock_ms())
         self.core.replay_end_transaction(marker.producer_id, marker.commit)
         if self._log.high_watermark >= self._end_offset:
             return None
@@ -174,14 +189,6 @@ class CoreHost(Generic[C]):
             raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         if self.state is HostState.CLOSED:
             raise BrokerError(ErrorCode.NOT_COORDINATOR)
-
-    def _now(self) -> Moment:
-        """The same for all that comes in one turn of a loop that reads its clock once per turn."""
-        at_s = self._loop.time()
-        if at_s != self._moment_s:
-            self._moment_s = at_s
-            self._moment = Moment(int(at_s * 1000), self._wall_clock_ms())
-        return self._moment
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
@@ -269,7 +276,7 @@ class CoreHost(Generic[C]):
         if self.state is not HostState.ACTIVE:
             return
         try:
-            now = self._now()
+            now = self._clock.now()
             self._perform(self.core.decide_deadlines(now), now)
         except BrokerError:
             # Logged where it failed. Only the periodic clean-up writes without a caller, and it runs again.
@@ -310,7 +317,7 @@ class CoreHost(Generic[C]):
     def activate(self) -> None:
         """Everything the log had is replayed: serve."""
         self.state = HostState.ACTIVE
-        now = self._now()
+        now = self._clock.now()
         self._perform(self.core.decide_loaded(now), now)
 
     async def _replay_latest(self, latest: dict[bytes, tuple[int, bytes | None]]) -> None:

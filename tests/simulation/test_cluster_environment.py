@@ -77,7 +77,7 @@ def test_a_simulated_node_asks_nothing_of_the_real_machine(without_defaults: int
 
 @pytest.mark.plain
 def test_a_default_that_is_used_is_noticed(without_defaults: int) -> None:
-    from tidelog.storage.directory_identity import new_kafka_uuid
+    from tidelog.storage.log_directory_identity import new_kafka_uuid
 
     with pytest.raises(AssertionError, match="urandom of the real machine"):
         new_kafka_uuid()

@@ -104,7 +104,7 @@ async def _send(
         raise BrokerError(ErrorCode(answered.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
-            await context.services.controller.runner.published(_OFFSET.unpack_from(data)[0] + 1)
+            await context.services.controller.published(_OFFSET.unpack_from(data)[0] + 1)
     body = bytes(data[_OFFSET.size :])
     return codec.decode_response(context, body) if body else None
 

@@ -33,7 +33,7 @@ from tidelog.node.local_layout import (
     write_plan,
 )
 from tidelog.protocol.generated.describe_cluster import DescribeClusterRequest
-from tidelog.storage.directory_identity import DirectoryRefused, new_kafka_uuid
+from tidelog.storage.log_directory_identity import DirectoryRefused, new_kafka_uuid
 
 READY_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 35.0

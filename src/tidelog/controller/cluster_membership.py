@@ -114,8 +114,8 @@ class ClusterMembership:
             try:
                 if member is not None:
                     # The same id with another disk: the node has lost the votes and log entries it had acknowledged.
-                    await quorum.remove_member(node_id)
-                await quorum.add_learner(Member(node_id, directory_id, host, port))
+                    await quorum.commands.remove_member(node_id)
+                await quorum.commands.add_learner(Member(node_id, directory_id, host, port))
             finally:
                 self._joining.pop(directory_id, None)
             logger.info("node joins", node=node_id, address=f"{host}:{port}")
@@ -179,7 +179,7 @@ class ClusterMembership:
             if error.code != ErrorCode.BROKER_ID_NOT_REGISTERED or quorum.members.find(node_id) is None:
                 raise
         if quorum.members.find(node_id) is not None:
-            await quorum.remove_member(node_id)
+            await quorum.commands.remove_member(node_id)
 
 
 async def ask_for_place(client: RpcClient, body: Body, timeout_s: float) -> Body:

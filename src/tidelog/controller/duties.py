@@ -268,7 +268,7 @@ class BrokerDuties:
 
     async def _add_voter(self, member: Member) -> None:
         try:
-            await self._controller.quorum.add_voter(member, timeout_s=VOTER_SECONDS_MAX)
+            await self._controller.quorum.commands.add_voter(member, timeout_s=VOTER_SECONDS_MAX)
         except BrokerError as error:
             logger.info("node is not a voter yet", node=member.node_id, reason=error.message)
             return

@@ -69,10 +69,6 @@ class ControllerService:
         return self._controller
 
     @property
-    def runner(self) -> QuorumController:
-        return self._controller
-
-    @property
     def quorum(self) -> Quorum:
         return self._controller.quorum
 

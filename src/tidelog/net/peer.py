@@ -29,3 +29,10 @@ class Peer:
         `reason` is one of telemetry's CLOSE_REASONS, `detail` is for people.
         """
         raise NotImplementedError
+
+    def mute(self) -> None:
+        """Until `unmute` no request of this connection is started and its socket is not read."""
+        raise NotImplementedError
+
+    def unmute(self) -> None:
+        raise NotImplementedError

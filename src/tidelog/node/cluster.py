@@ -69,7 +69,7 @@ class MetadataFailure:
 class Cluster(Value):
     """Made, but not started: the quorum takes part after `join_quorum`."""
 
-    runner: QuorumController
+    controller: QuorumController
     quorum: Quorum
     peers: Peers
     duties: BrokerDuties
@@ -131,16 +131,16 @@ def open_cluster(
 async def join_quorum(site: Site, cluster: Cluster, closing: Closing) -> bool:
     """Takes part in the quorum; whether this node is all there is, and needs no other to go on."""
     closing.note(Step.CLUSTER, partial(_leave_quorum, cluster))
-    image = await cluster.runner.start()
+    image = await cluster.controller.start()
     node_id = site.config.node_id
     others = set(image.brokers) - {node_id}
     members = {member.node_id for member in cluster.quorum.members} - {node_id}
-    return cluster.runner.is_active and not others and not members
+    return cluster.controller.is_active and not others and not members
 
 
 async def _leave_quorum(cluster: Cluster) -> None:
     cluster.duties.stop()
-    await cluster.runner.stop()
+    await cluster.controller.stop()
     cluster.peers.pool.close()
 
 
@@ -156,7 +156,7 @@ async def ask_members(site: Site, cluster: Cluster) -> BrokerError | None:
         "host": own.host,
         "port": own.port,
     }
-    others = {member.node_id for member in cluster.quorum.members} | set(cluster.runner.newest_image.brokers)
+    others = {member.node_id for member in cluster.quorum.members} | set(cluster.controller.newest_image.brokers)
     for node_id in sorted(others - {own_id}):
         try:
             answered = await ask_for_place(cluster.peers.pool.client(node_id, CONTROL), body, ASK_SECONDS_MAX)

@@ -20,7 +20,7 @@ from tidelog.protocol.private_apis import JOIN_API_KEY
 from tidelog.raft.core.members import Member, MemberSet
 from tidelog.raft.quorum_state import QUORUM_STATE_FILE
 from tidelog.raft.store import METADATA_PARTITION
-from tidelog.storage.directory_identity import new_kafka_uuid, read_identity
+from tidelog.storage.log_directory_identity import new_kafka_uuid, read_identity
 from tidelog.telemetry.logs import get_logger
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.storage.directory_identity import (
+from tidelog.storage.files import read_whole, remove_if_present, sync_directory, write_whole
+from tidelog.storage.log_directory_identity import (
     LOCK_FILE,
     LOST_AND_FOUND,
     META_FILE,
@@ -24,7 +25,6 @@ from tidelog.storage.directory_identity import (
     foreign_directories,
     read_identity,
 )
-from tidelog.storage.files import read_whole, remove_if_present, sync_directory, write_whole
 
 PLAN_FILE = "cluster.json"
 ADOPTED = "adopted"

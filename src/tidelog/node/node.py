@@ -33,8 +33,8 @@ from tidelog.partitions.replication.controller_call import alter_partitions
 from tidelog.partitions.replication.fetcher import FetcherIdentity
 from tidelog.partitions.replication.replication import Replication
 from tidelog.partitions.table import PartitionTable
-from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.errors import StorageFailure
+from tidelog.storage.log_directory_identity import DirectoryRefused
 from tidelog.telemetry.logs import get_logger
 from tidelog.telemetry.metrics import NodeMetrics
 
@@ -89,12 +89,12 @@ class Node:
     @property
     def is_controller(self) -> bool:
         """Whether this node decides for the cluster."""
-        return not isinstance(self._stage, NotPlaced) and self._stage.cluster.runner.is_active
+        return not isinstance(self._stage, NotPlaced) and self._stage.cluster.controller.is_active
 
     @property
     def metadata(self) -> MetadataImage:
         """The cluster as this node knows it."""
-        return self._placed.cluster.runner.image
+        return self._placed.cluster.controller.image
 
     @property
     def _placed(self) -> Placed | Loaded:
@@ -145,7 +145,7 @@ class Node:
         if not alone:
             # The quorum needs this node before clients can have it.
             await site.doors.serve(door.dispatch)
-        statistics = NodeStatistics(self.metrics, table, cluster.runner.metadata, environment.system)
+        statistics = NodeStatistics(self.metrics, table, cluster.controller.metadata, environment.system)
         lifecycle = new_lifecycle(site, cluster, statistics.collect, self._give_up, environment.system)
         image = await register(site, cluster, lifecycle, closing, alone=alone)
         await table.load(image)
@@ -155,7 +155,7 @@ class Node:
         replication.start()
         services.groups.start()
         services.transactions.start()
-        offer_samples(self.metrics, services, cluster.runner, site.doors.shared.budget, environment.system.disk)
+        offer_samples(self.metrics, services, cluster.controller, site.doors.shared.budget, environment.system.disk)
         for admin in admin_doors:
             admin.measure_delay()
         dispatcher.open()
@@ -257,14 +257,14 @@ class Node:
 
 def _follow_metadata(cluster: Cluster, table: PartitionTable, services: Services) -> None:
     """In the order in which they need one another: partitions first, then what lives on them."""
-    metadata = cluster.runner.metadata
+    metadata = cluster.controller.metadata
     metadata.prepare_with(table.prepare)
     metadata.subscribe(table.apply)
     services.groups.metadata_changed(metadata.image, MetadataDelta(metadata.image))
     services.transactions.metadata_changed(metadata.image, MetadataDelta(metadata.image))
     metadata.subscribe(services.groups.metadata_changed)
     metadata.subscribe(services.transactions.metadata_changed)
-    cluster.runner.publish()
+    cluster.controller.publish()
 
 
 async def _in_thread(workers: Executor, close: Callable[[], None]) -> None:

@@ -53,7 +53,7 @@ async def register(
             await cluster.failure.run_unless_failed(lifecycle.register(site.doors.endpoints, site.directory_id))
         except RegistrationRefused as error:
             raise NodeStartError(str(error)) from None
-    return cluster.runner.take_newest()
+    return cluster.controller.take_newest()
 
 
 async def _begin_leader_epochs(cluster: Cluster, node_id: int) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def build_services(
     site: Site, cluster: Cluster, table: PartitionTable, metrics: NodeMetrics, system: System
 ) -> Services:
-    config, service, metadata = site.config, cluster.service, cluster.runner.metadata
+    config, service, metadata = site.config, cluster.service, cluster.controller.metadata
     now_ms = system.wall_clock_ms
     groups = GroupCoordinator(
         config,
@@ -54,7 +54,7 @@ def build_services(
     )
     return Services(
         node_id=config.node_id,
-        cluster_id=cluster.runner.image.cluster_id,
+        cluster_id=cluster.controller.image.cluster_id,
         config=config,
         metadata=metadata,
         controller=service,

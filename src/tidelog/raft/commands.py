@@ -1,4 +1,4 @@
-"""What can be asked of the leader beside proposals: reads, members, handing over."""
+"""What the leader does beside taking proposals: current reads, changes of the members, handing over."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ class _NotNow(MembershipRefused):
 
 
 class Commands:
-    """The half of `Quorum` that turns commands into events and their outcomes into results."""
+    """Turns commands into events of the quorum's machine, and their outcomes into results."""
 
-    _outage: BrokerError | None
-    _open_commands: set[asyncio.Future[int]]
-
-    if TYPE_CHECKING:
-
-        @property
-        def leader_id(self) -> int: ...
-
-        def _step(self, event: Event) -> None: ...
+    def __init__(
+        self,
+        step: Callable[[Event], None],
+        leader_id: Callable[[], int],
+        outage: Callable[[], BrokerError | None],
+    ) -> None:
+        """`outage` says why this member takes no part at the moment; None when it does."""
+        self._step = step
+        self._leader_id = leader_id
+        self._outage = outage
+        self._open: set[asyncio.Future[int]] = set()
 
     async def read_index(self) -> int:
         """An offset such that a state that has applied it holds everything acknowledged anywhere before this call.
@@ -74,9 +76,9 @@ class Commands:
             raise MembershipRefused(
                 ErrorCode.REQUEST_TIMED_OUT, f"The leadership was not handed over within {timeout_s:g} s."
             ) from None
-        while self.leader_id < 0 and asyncio.get_running_loop().time() < deadline_s:
+        while self._leader_id() < 0 and asyncio.get_running_loop().time() < deadline_s:
             await asyncio.sleep(POLL_S)
-        return self.leader_id
+        return self._leader_id()
 
     # -- outcomes ------------------------------------------------------------------------------------------------------
 
@@ -84,11 +86,12 @@ class Commands:
         loop = asyncio.get_running_loop()
         patience_s = loop.time() + PATIENCE_S
         while True:
-            if self._outage is not None:
-                raise self._outage
+            outage = self._outage()
+            if outage is not None:
+                raise outage
             token: asyncio.Future[int] = loop.create_future()
-            self._open_commands.add(token)
-            token.add_done_callback(self._open_commands.discard)
+            self._open.add(token)
+            token.add_done_callback(self._open.discard)
             self._step(event(token))
             try:
                 return await token
@@ -97,7 +100,7 @@ class Commands:
                     raise MembershipRefused(refusal.code, refusal.message) from None
                 await asyncio.sleep(POLL_S)
 
-    def _settle(self, effect: Done | Refused) -> None:
+    def settle(self, effect: Done | Refused) -> None:
         token = effect.token
         assert isinstance(token, asyncio.Future), "made by a command"
         if token.done():
@@ -105,12 +108,12 @@ class Commands:
         if isinstance(effect, Done):
             token.set_result(effect.offset)
         elif effect.code == ErrorCode.NOT_CONTROLLER:
-            token.set_exception(NotLeader(self.leader_id, effect.text))
+            token.set_exception(NotLeader(self._leader_id(), effect.text))
         else:
             error = _NotNow if effect.passes else MembershipRefused
             token.set_exception(error(effect.code, effect.text))
 
-    def _fail_commands(self, error: BrokerError) -> None:
-        for token in list(self._open_commands):
+    def fail(self, error: BrokerError) -> None:
+        for token in list(self._open):
             if not token.done():
                 token.set_exception(error)

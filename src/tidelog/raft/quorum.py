@@ -63,8 +63,8 @@ from tidelog.raft.store import QuorumStore
 from tidelog.raft.syncing import Syncer
 from tidelog.raft.transport import Address, Transport
 from tidelog.runtime.system import SYSTEM, System
-from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.errors import StorageFailure
+from tidelog.storage.log_directory_identity import DirectoryRefused
 from tidelog.telemetry.logs import get_logger
 
 RETRY_AFTER_FAILURE_S = 1.0
@@ -83,8 +83,8 @@ class _Randomness:
         return int.from_bytes(self._random_bytes(8), "big") % stop
 
 
-class Quorum(Commands):
-    """All methods belong to the event loop. `start` first; what can be asked of the leader is in `Commands`."""
+class Quorum:
+    """All methods belong to the event loop. `start` comes first."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Quorum(Commands):
         self._is_stepping = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._open_commands: set[asyncio.Future[int]] = set()
+        self.commands = Commands(self._step, lambda: self.leader_id, lambda: self._outage)
         self._told: tuple[int, int, bool] = (NOBODY, 0, False)
         """Leader, term, active: as the state machine was told last."""
         self._members = settings.bootstrap
@@ -198,7 +198,7 @@ class Quorum(Commands):
         machine = self._machine
         if machine is not None and self._outage is None and machine.is_leader and len(machine.members.voters) > 1:
             try:
-                await self.transfer_leadership(timeout_s=1.0)
+                await self.commands.transfer_leadership(timeout_s=1.0)
             except BrokerError as error:
                 logger.info("leadership was not handed over", reason=error.message)
         self._is_stopping = True
@@ -387,7 +387,7 @@ class Quorum(Commands):
                 busy = QuorumBusy(text) if code != ErrorCode.NOT_CONTROLLER else NotLeader(self.leader_id, text)
                 proposal.done.set_exception(busy)
             case Done() | Refused():
-                self._settle(effect)
+                self.commands.settle(effect)
             case RoleChanged():
                 if not self._machine.is_leader:
                     self._fail_proposals(LeadershipLost(effect.leader_id))
@@ -453,7 +453,7 @@ class Quorum(Commands):
         self._outage = error
         self._changed.set()
         self._fail_proposals(error)
-        self._fail_commands(error)
+        self.commands.fail(error)
         self._told = (NOBODY, self.term, False)
         self._state_machine.leader_changed(NOBODY, self.term, is_active=False)
 

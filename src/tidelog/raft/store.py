@@ -38,10 +38,10 @@ from tidelog.raft.snapshot_file import (
 from tidelog.records.batch import BatchHeader, CorruptBatch, decode_header, iterate_headers
 from tidelog.runtime.disk import Folder
 from tidelog.runtime.system import SYSTEM, System
-from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.errors import StorageFailure
 from tidelog.storage.files import read_whole, remove_if_present, sync_directory
 from tidelog.storage.log import Log
+from tidelog.storage.log_directory_identity import DirectoryRefused
 from tidelog.storage.log_flusher import PendingFlush
 from tidelog.storage.reserved_room import ReservedRoom
 from tidelog.storage.segment_file import READ, WRITE_NEW, WRITE_OR_CREATE, SegmentFile

@@ -31,10 +31,10 @@ from tidelog.storage.checkpoints import (
     write_log_ends,
     write_offsets,
 )
-from tidelog.storage.directory_identity import DirectoryLock, DirectoryRefused, claim_identity
 from tidelog.storage.files import read_whole, remove_if_present, sync_directory, write_whole
 from tidelog.storage.leftovers import Leftovers
 from tidelog.storage.log import PRODUCER_EXPIRATION_MS, Log, LogHint
+from tidelog.storage.log_directory_identity import DirectoryLock, DirectoryRefused, claim_identity
 from tidelog.storage.log_flusher import flush_together
 from tidelog.storage.reserved_room import ReservedRoom
 from tidelog.storage.traces import Traces

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from tidelog.records.batch import BatchHeader
 from tidelog.runtime.disk import Folder
-from tidelog.storage.directory import DirectoryListing, list_directory, tidy_directory
 from tidelog.storage.errors import CorruptIndex, CorruptLog, CorruptSnapshot
 from tidelog.storage.files import LEADER_EPOCH_FILE, remove_if_present
 from tidelog.storage.leader_epochs import LeaderEpochs
+from tidelog.storage.partition_directory import DirectoryListing, list_directory, tidy_directory
 from tidelog.storage.producer_snapshot import EMPTY_SIZE, read_snapshot, snapshot_path, write_snapshot
 from tidelog.storage.producer_state import ProducerState
 from tidelog.storage.scan import SegmentScan

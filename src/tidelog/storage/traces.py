@@ -9,8 +9,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from tidelog.storage.directory_identity import LOCK_FILE, META_FILE
 from tidelog.storage.files import remove_if_present
+from tidelog.storage.log_directory_identity import LOCK_FILE, META_FILE
 from tidelog.storage.reserved_room import RESERVE_FILE
 
 OWN_FILES = (RESERVE_FILE, META_FILE, LOCK_FILE)

@@ -28,7 +28,7 @@ from tidelog.protocol.generated.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from tidelog.storage.directory_identity import new_kafka_uuid
+from tidelog.storage.log_directory_identity import new_kafka_uuid
 from tidelog.testing.broker import setting_text
 from tidelog.testing.cluster_node import ClusterNode
 from tidelog.testing.cluster_view import ClusterView, ask, find_controller, look

@@ -121,7 +121,8 @@ class SimulatedCluster:
         return self.nodes[max(active)[1]] if active else None
 
     def newest_image(self) -> MetadataImage | None:
-        images = [node.cluster.runner.newest_image for node in self.running() if not isinstance(node.stage, NotPlaced)]
+        running = [node for node in self.running() if not isinstance(node.stage, NotPlaced)]
+        images = [node.cluster.controller.newest_image for node in running]
         return max(images, key=lambda image: image.offset, default=None)
 
     def states(self) -> Iterator[tuple[str, int, PartitionState]]:

@@ -168,7 +168,7 @@ class SimulatedNode:
 
         async def transfer() -> None:
             with contextlib.suppress(BrokerError):
-                await quorum.transfer_leadership(timeout_s=1.0)
+                await quorum.commands.transfer_leadership(timeout_s=1.0)
 
         self.process.run(transfer)
 

@@ -82,7 +82,7 @@ def sender_of(other: Any, caught_up: list[int] | None = None) -> Any:
         if caught_up is not None:
             caught_up.append(end_offset)
 
-    controller = SimpleNamespace(is_active=False, runner=SimpleNamespace(published=published))
+    controller = SimpleNamespace(is_active=False, published=published)
     pool = SimpleNamespace(client=lambda node_id, purpose: other)
     return services_of(controller=controller, channel=SimpleNamespace(pool=pool))
 
@@ -207,7 +207,7 @@ async def send_on(broker: SmallBroker, api_key: int, version: int, request: Any,
 
     services = cast(Any, broker.dispatcher.services)
     services.channel = SimpleNamespace(pool=broker.pool)
-    services.controller = SimpleNamespace(is_active=False, runner=SimpleNamespace(published=published))
+    services.controller = SimpleNamespace(is_active=False, published=published)
     context = RequestContext(broker.dispatcher, api_key, version, "door", caller_of(origin=Origin.GATEWAY))
     return await forward(context, request, to)
 

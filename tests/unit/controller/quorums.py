@@ -82,6 +82,10 @@ class MemoryQuorum:
     def members(self) -> MemberSet:
         return self.cluster.members
 
+    @property
+    def commands(self) -> MemoryQuorum:
+        return self
+
     async def propose(self, records: Sequence[Message]) -> int:
         if self.cluster.leader_id != self.node_id:
             raise NotLeader(self.cluster.leader_id)

@@ -43,7 +43,7 @@ async def ask_node_3(cluster: MemoryCluster, answers: dict[int, str], timeout_s:
     async def here() -> str:
         raise AssertionError("node 3 does not lead")
 
-    channel = ControllerChannel(nodes[2].runner, cast("RpcPool", Pool()))
+    channel = ControllerChannel(nodes[2].quorum_controller, cast("RpcPool", Pool()))
     try:
         return await channel.reach(here, there, timeout_s=timeout_s)
     finally:

@@ -130,7 +130,7 @@ def test_a_node_that_is_heard_while_others_are_fenced_stays() -> None:
         world.clock.now_s += 2.5
         world.cluster.is_stalled = True
         controller.duties.wake.set()
-        await world.until(controller.runner.turn.locked)
+        await world.until(controller.quorum_controller.turn.locked)
         await asyncio.wait_for(world.beat(3), DEADLINE_S)
         world.cluster.is_stalled = False
         await world.until(lambda: controller.image.brokers[2].fenced)
@@ -255,16 +255,16 @@ def test_a_controlled_shutdown_ends_with_permission_and_no_session() -> None:
 
 def test_learners_become_voters_in_pairs() -> None:
     async def use(world: World) -> None:
-        quorum = world.nodes[1].runner.quorum
-        await quorum.add_voter(Member(1))
-        await quorum.add_learner(Member(2))
+        quorum = world.nodes[1].quorum
+        await quorum.commands.add_voter(Member(1))
+        await quorum.commands.add_learner(Member(2))
         world.nodes[1].duties.wake.set()
         await asyncio.sleep(0.01)
         assert quorum.members.voter_ids == (1,)
-        await quorum.add_learner(Member(3))
+        await quorum.commands.add_learner(Member(3))
         world.nodes[1].duties.wake.set()
         await world.until(lambda: quorum.members.voter_ids == (1, 2, 3))
-        await quorum.add_learner(Member(4))
+        await quorum.commands.add_learner(Member(4))
         world.nodes[1].duties.wake.set()
         await asyncio.sleep(0.01)
         assert quorum.members.voter_ids == (1, 2, 3)
@@ -334,8 +334,8 @@ def test_a_node_that_asks_twice_has_one_number() -> None:
 def test_a_removal_that_was_cut_short_can_be_finished() -> None:
     async def use(world: World) -> None:
         members = membership(world.nodes[1])
-        quorum = world.nodes[1].runner.quorum
-        await quorum.add_voter(Member(3))
+        quorum = world.nodes[1].quorum
+        await quorum.commands.add_voter(Member(3))
         # A leader that is replaced comes so far.
         await world.nodes[1].unregister_broker(3)
         await members.unregister(3)

@@ -14,7 +14,7 @@ from tidelog.node.environment import ENVIRONMENT
 from tidelog.node.errors import NodeStartError
 from tidelog.raft.core.effects import HardState
 from tidelog.raft.quorum_state import write_quorum_state
-from tidelog.storage.directory_identity import claim_identity
+from tidelog.storage.log_directory_identity import claim_identity
 
 Address = tuple[str, int]
 

@@ -77,7 +77,7 @@ def test_a_leader_whose_connections_broke_is_replaced_at_once_only_if_it_is_gone
         leader = await cluster.start(1, any_of(1))
         for node_id in (2, 3):
             await cluster.start(node_id, NO_MEMBERS)
-            await leader.quorum.add_voter(Member(node_id, bytes([node_id]) * 16))
+            await leader.quorum.commands.add_voter(Member(node_id, bytes([node_id]) * 16))
         await eventually(lambda: {node.quorum.leader_id for node in cluster.nodes.values()} == {1})
         dead = cluster.nodes.pop(1) if is_dead else None
         for node_id in (2, 3):
@@ -113,11 +113,11 @@ def test_a_leader_whose_successor_does_not_answer_stops_all_the_same(tmp_path: P
     async def test(cluster: Cluster) -> None:
         leader = await cluster.start(1, any_of(1))
         await cluster.start(2, NO_MEMBERS)
-        await leader.quorum.add_voter(Member(2, bytes([2]) * 16))
+        await leader.quorum.commands.add_voter(Member(2, bytes([2]) * 16))
         silent = cluster.nodes.pop(2)
         async with asyncio.timeout(30):
             with pytest.raises(MembershipRefused) as refused:
-                await leader.quorum.transfer_leadership(timeout_s=0.2)
+                await leader.quorum.commands.transfer_leadership(timeout_s=0.2)
             assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
             await leader.quorum.stop()
         await silent.quorum.stop()
@@ -134,13 +134,13 @@ def test_a_node_that_joins_late_gets_the_snapshot_and_a_vote(tmp_path: Path) -> 
         await eventually(lambda: leader.quorum.status().log_start_offset > 0)
         late = await cluster.start(2, NO_MEMBERS)
         assert late.quorum.status().role == "outsider"
-        await leader.quorum.add_voter(Member(2, bytes([2]) * 16, "localhost", 1))
+        await leader.quorum.commands.add_voter(Member(2, bytes([2]) * 16, "localhost", 1))
         await agreed(cluster, *names)
         assert late.state.snapshots == 1
         await eventually(lambda: late.quorum.members.voter_ids == (1, 2))
-        await cluster.on_leader(lambda quorum: quorum.transfer_leadership(2))
+        await cluster.on_leader(lambda quorum: quorum.commands.transfer_leadership(2))
         await eventually(lambda: late.quorum.is_leader)
-        await cluster.on_leader(lambda quorum: quorum.remove_member(1))
+        await cluster.on_leader(lambda quorum: quorum.commands.remove_member(1))
         await eventually(lambda: late.quorum.is_leader)
         await late.quorum.propose([topic("alone")])
         assert late.quorum.members.voter_ids == (2,)
@@ -152,7 +152,7 @@ def test_a_learner_follows_and_does_not_count(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         leader = await cluster.start(1, any_of(1))
         learner = await cluster.start(2, NO_MEMBERS)
-        await leader.quorum.add_learner(Member(2, bytes([2]) * 16))
+        await leader.quorum.commands.add_learner(Member(2, bytes([2]) * 16))
         await cluster.propose("first")
         await agreed(cluster, "first")
         assert learner.quorum.status().role == "learner"
@@ -168,13 +168,13 @@ def test_refused_changes_say_why(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         leader = await cluster.start(1, any_of(1))
         with pytest.raises(MembershipRefused) as last:
-            await leader.quorum.remove_member(1)
+            await leader.quorum.commands.remove_member(1)
         assert last.value.code == ErrorCode.INVALID_REQUEST
         with pytest.raises(MembershipRefused) as unknown:
-            await leader.quorum.remove_member(5)
+            await leader.quorum.commands.remove_member(5)
         assert unknown.value.code == ErrorCode.VOTER_NOT_FOUND
         with pytest.raises(MembershipRefused) as silent:
-            await leader.quorum.add_voter(Member(2, bytes([2]) * 16), timeout_s=0.3)
+            await leader.quorum.commands.add_voter(Member(2, bytes([2]) * 16), timeout_s=0.3)
         assert silent.value.code == ErrorCode.REQUEST_TIMED_OUT
         assert leader.quorum.members.is_learner(2)
 
@@ -186,7 +186,7 @@ def test_a_member_that_was_removed_is_refused_in_one_line(tmp_path: Path, caplog
         leader = await start_three(cluster)
         old = next(node_id for node_id in cluster.nodes if node_id != leader.settings.node_id)
         await cluster.stop(old)
-        await cluster.on_leader(lambda quorum: quorum.remove_member(old))
+        await cluster.on_leader(lambda quorum: quorum.commands.remove_member(old))
         await cluster.propose("without it")
         returned = (await cluster.start(old, THREE)).quorum
         term = returned.term
@@ -225,7 +225,7 @@ def test_a_member_with_a_wiped_disk_is_not_the_member_it_was(tmp_path: Path, cap
         await eventually(lambda: "another data directory" in caplog.text)
         await cluster.propose("first")
         assert node.state.names == []
-        await cluster.on_leader(lambda quorum: quorum.add_voter(Member(wiped, b"w" * 16)))
+        await cluster.on_leader(lambda quorum: quorum.commands.add_voter(Member(wiped, b"w" * 16)))
         await agreed(cluster, "first")
         await eventually(lambda: node.quorum.members.voter_ids == (1, 2, 3))
 
@@ -268,7 +268,7 @@ def test_a_member_that_cannot_follow_drops_out_and_the_others_go_on(tmp_path: Pa
         for node_id in (1, 2):
             await cluster.start(node_id, any_of(1, 2))
         lost = await cluster.start(3, NO_MEMBERS, refuses="strange")
-        await cluster.on_leader(lambda quorum: quorum.add_learner(Member(3, lost.settings.directory_id)))
+        await cluster.on_leader(lambda quorum: quorum.commands.add_learner(Member(3, lost.settings.directory_id)))
         await cluster.propose("first", "strange", "last")
         await eventually(lambda: bool(lost.failures))
         await cluster.propose("after")

@@ -14,8 +14,8 @@ from tests.unit.raft.quorums import Cluster, any_of, eventually, topic
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.protocol.generated.no_op_record import NoOpRecord
 from tidelog.raft.errors import NotLeader
-from tidelog.storage.directory_identity import DirectoryRefused
 from tidelog.storage.errors import StorageFailure
+from tidelog.storage.log_directory_identity import DirectoryRefused
 
 ONE = any_of(1)
 
@@ -43,7 +43,7 @@ def test_it_leads_when_it_has_started_and_finds_everything_again(tmp_path: Path)
             end_offset = await node.quorum.propose([topic(names[-1])])
             assert node.state.end_offset == end_offset == node.quorum.applied_offset
             assert node.quorum.term == restart + 1
-            assert await node.quorum.read_index() == end_offset
+            assert await node.quorum.commands.read_index() == end_offset
             await cluster.stop(1)
 
     run(tmp_path, test)

@@ -17,7 +17,7 @@ from tidelog.raft.snapshot_file import DamagedSnapshot, snapshot_file_name
 from tidelog.raft.store import Loaded, QuorumStore
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.runtime.system import System
-from tidelog.storage.directory_identity import DirectoryRefused
+from tidelog.storage.log_directory_identity import DirectoryRefused
 
 MEMBERS = voters(1, 2, 3)
 

@@ -18,9 +18,9 @@ from tidelog.runtime.disk import DISK, Disk
 from tidelog.runtime.system import System
 from tidelog.storage import log_flusher
 from tidelog.storage.checkpoints import decode_offsets, read_offsets
-from tidelog.storage.directory_identity import DirectoryLock, DirectoryRefused
 from tidelog.storage.leftovers import remove_all
 from tidelog.storage.log_directory import LogDirectory, parse_directory_name
+from tidelog.storage.log_directory_identity import DirectoryLock, DirectoryRefused
 
 A0 = TopicPartition("a", 0)
 A1 = TopicPartition("a", 1)

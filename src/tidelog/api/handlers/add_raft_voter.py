@@ -16,7 +16,7 @@ async def handle(context: RequestContext, request: AddRaftVoterRequest) -> AddRa
             raise BrokerError(ErrorCode.INVALID_REQUEST, "Add voter request didn't include any endpoint.")
         listener = request.listeners[0]
         member = Member(request.voter_id, bytes(request.voter_directory_id), listener.host, listener.port)
-        await services.controller.runner.quorum.add_voter(member, timeout_s=max(0.001, request.timeout_ms / 1000))
+        await services.controller.quorum.commands.add_voter(member, timeout_s=max(0.001, request.timeout_ms / 1000))
     except BrokerError as error:
         return AddRaftVoterResponse(error_code=error.code, error_message=error.message)
     return AddRaftVoterResponse(error_message=None)

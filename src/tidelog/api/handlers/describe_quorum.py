@@ -26,7 +26,7 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQ
     names_nodes = context.version >= DIRECTORIES_FROM_VERSION
     if not services.controller.is_active:
         return DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=None)
-    status = services.controller.runner.quorum.status()
+    status = services.controller.quorum.status()
     topics = []
     for topic in request.topics:
         partitions = []

@@ -11,7 +11,7 @@ from tidelog.net.reply import CloseConnection
 
 
 def handle(context: RequestContext, request: bytes) -> Later[bytes]:
-    quorum = context.services.controller.runner.quorum
+    quorum = context.services.controller.quorum
     connection = context.caller.connection
     if connection is not None and connection.on_lost is None:
         # A leader that dies closes its connections: its followers need not wait until they miss it.
@@ -21,6 +21,6 @@ def handle(context: RequestContext, request: bytes) -> Later[bytes]:
 
 async def _receive(context: RequestContext, request: bytes) -> bytes:
     try:
-        return await context.services.controller.runner.quorum.receive(request)
+        return await context.services.controller.quorum.receive(request)
     except BrokerError as error:
         raise CloseConnection("malformed", f"quorum message: {error}") from None

@@ -11,7 +11,7 @@ async def handle(context: RequestContext, request: RemoveRaftVoterRequest) -> Re
     services = context.services
     try:
         services.cluster.check_cluster_id(request.cluster_id)
-        quorum = services.controller.runner.quorum
+        quorum = services.controller.quorum
         member = quorum.members.find(request.voter_id)
         if (
             member is None
@@ -21,7 +21,7 @@ async def handle(context: RequestContext, request: RemoveRaftVoterRequest) -> Re
             raise BrokerError(
                 ErrorCode.VOTER_NOT_FOUND, f"Node {request.voter_id} with this directory id is not a voter."
             )
-        await quorum.remove_member(request.voter_id)
+        await quorum.commands.remove_member(request.voter_id)
     except BrokerError as error:
         return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
     return RemoveRaftVoterResponse(error_message=None)

@@ -138,7 +138,11 @@ class Log:
 
     @property
     def wall_clock_ms(self) -> Callable[[], int]:
+        """To be bound, not called in place: compiled code takes the getter for the clock."""
         return self._state.system.wall_clock_ms
+
+    def now_ms(self) -> int:
+        return self._state.system.wall_clock_ms()
 
     @property
     def log_start_offset(self) -> int:

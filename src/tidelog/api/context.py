@@ -40,7 +40,7 @@ class Caller:
         principal: Principal = ANONYMOUS,
         connection: Peer | None = None,
     ) -> None:
-        """`listener_name` is the listener whose addresses the caller is told."""
+        """`listener_name` is the listener whose addresses the caller gets."""
         self.origin = origin
         self.peer_host = peer_host
         self.listener_name = listener_name
@@ -77,6 +77,6 @@ class RequestContext:
         self.caller = caller
         self.started_s = perf_counter()
         self.deadline_s: float | None = None
-        """When nobody waits for the answer any more, by the clock of the event loop. None: the caller did not say."""
+        """When the caller stops waiting for the answer, by the clock of the event loop. None: it did not say."""
         self.throttle_ms = 0
         """How long the caller is asked to pause. The door says so in the response."""

@@ -1,4 +1,4 @@
-"""How a fenced producer is told, by version: PRODUCER_FENCED is younger than most of the requests that need it."""
+"""The error code of a fenced producer, by version: PRODUCER_FENCED is younger than most requests that need it."""
 
 from __future__ import annotations
 

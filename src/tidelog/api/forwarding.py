@@ -159,7 +159,7 @@ class Sender(NamedTuple):
     principal: Principal
     listener_name: str
     left_s: float
-    """How long somebody waits for the answer."""
+    """How long the caller waits for the answer."""
     is_for_controller: bool
     """Only the active controller may answer."""
 
@@ -183,9 +183,11 @@ def encode_sender(sender: Sender) -> bytes:
 def decode_sender(data: bytes) -> Sender:
     """Raises MalformedMessage."""
     try:
-        told = json.loads(data)
-        kind, name = told["principal"]
-        left_s = min(max(float(told["left_s"]), 0.0), FORWARD_SECONDS_MAX)
-        return Sender(Principal(str(kind), str(name)), str(told["listener"]), left_s, told["controller"] is not False)
+        fields = json.loads(data)
+        kind, name = fields["principal"]
+        left_s = min(max(float(fields["left_s"]), 0.0), FORWARD_SECONDS_MAX)
+        return Sender(
+            Principal(str(kind), str(name)), str(fields["listener"]), left_s, fields["controller"] is not False
+        )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MalformedMessage(f"the caller of a forwarded request: {error!r}") from None

@@ -37,7 +37,7 @@ class Services:
     authorizer: Authorizer | None = None
     """None: everything is allowed."""
     controller: ControllerService
-    """Decides where it is active; its `runner` knows who leads the metadata quorum."""
+    """Decides where it is active; its `quorum` knows which node leads."""
     channel: ControllerChannel
     """The way to the active controller, wherever it is, and to the other nodes."""
     cluster: ClusterMembership

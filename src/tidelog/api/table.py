@@ -2,7 +2,7 @@
 
 The dispatcher, the ApiVersions response and docs/protocol.md are all derived from this table. A handler is a module
 of `tidelog.api.handlers`; it is imported when its first request arrives, so that a node starts without paying for
-APIs nobody calls.
+APIs that are not called.
 """
 
 from typing import Final, NamedTuple
@@ -23,13 +23,13 @@ class Api(NamedTuple):
     codec: str | None = None
     """The module below `tidelog.api.codecs`. None: the handler takes and returns the generated message classes."""
     told_min_version: int | None = None
-    """What clients are told instead of `min_version`, where telling the truth would mislead them."""
+    """What ApiVersions says instead of `min_version`, where the truth would mislead clients."""
     partial: str = ""
     """What is not there yet, in words for docs/protocol.md; empty when the API is complete."""
     forwarded: bool = False
     """Answered by the active controller alone: any other node sends the request on."""
     between_nodes: bool = False
-    """Served to other nodes; clients are not told of it."""
+    """Served to other nodes; ApiVersions does not list it for clients."""
     overlaps_from: int | None = None
     """The first version of which the next request of the connection may start before this one is answered."""
     bytes_max: int = REQUEST_BYTES_MAX

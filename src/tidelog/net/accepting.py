@@ -1,7 +1,7 @@
 """Takes connections off the listening sockets of one address, many in one turn of the loop.
 
 uvloop takes one in each turn. On a busy node a turn lasts milliseconds, and of a thousand clients that come back at
-once the last would wait for many seconds; a bound keeps those who are served already from waiting for the new ones.
+once the last would wait for many seconds. A bound keeps clients that are served already from waiting for new ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ logger = get_logger("tidelog.net")
 
 ACCEPTED_PER_TURN_MAX = 32
 RETRY_S = 1.0
-"""How long nobody is taken when the system has no descriptor or memory left for one more."""
+"""How long no connection is accepted when the system has no descriptor or memory left for one more."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 

@@ -69,7 +69,7 @@ class Listener:
         return len(self.connections)
 
     async def bind(self, host: str, port: int) -> None:
-        """Takes the address; nobody is accepted before `serve`, so that the node can finish its start first."""
+        """Takes the address; no connection is accepted before `serve`, so that the node can finish its start first."""
         acceptor = self._network.new_acceptor(self.new_connection, self.settings.backlog)
         try:
             bound_host, self.port = await acceptor.bind(host, port)
@@ -86,7 +86,7 @@ class Listener:
 
     def new_connection(self, accepted: socket.socket | None) -> ConnectionProtocol:
         """For a transport that works on this socket, or on none."""
-        assert self._dispatch is not None, "nobody is accepted before `serve`"
+        assert self._dispatch is not None, "no connection is accepted before `serve`"
         return ConnectionProtocol(Connection(self, self._dispatch, accepted))
 
     def stop_accepting(self) -> None:

@@ -37,7 +37,7 @@ class FramePlaces:
         return bytearray(FRAME_PLACE_BYTES)
 
     def give_back(self, place: bytearray) -> None:
-        """Nothing more is received into it; it is lent again when nobody looks into it any more."""
+        """Nothing more is received into it; it is lent again when no view of it is left."""
         self._returned.append(place)
 
 

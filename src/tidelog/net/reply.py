@@ -52,7 +52,7 @@ class PendingReply:
         """Whether later requests of the same connection may start before this one is answered. True for a produce
         that waits for its commit: its records are already in the log, so order cannot change any more."""
         self.on_abandoned: Callable[[], None] | None = None
-        """Called when the connection goes away first, so that nothing goes on waiting for nobody."""
+        """Called when the connection goes away first, so that nothing goes on waiting for a connection that is gone."""
         self._callback: Callable[[PendingReply], None] | None = None
 
     def on_done(self, callback: Callable[[PendingReply], None]) -> None:

@@ -41,7 +41,7 @@ class AdminDoor:
         await self._server.start()
 
     def measure_delay(self) -> None:
-        """The delay of the loop is measured from now on: for those who scrape."""
+        """The delay of the loop is measured from now on: for scrapers."""
         self._delay.start()
 
     async def opened(self) -> None:

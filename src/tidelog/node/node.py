@@ -120,7 +120,7 @@ class Node:
             raise NodeStartError("cordoned.log.dirs is set at run time (`tidelog cluster drain`), not for a start")
         environment, closing = self._environment, self._closing
         workers = environment.system.start_threads(self.config.background_threads)
-        # A thread may hang in a system call: whoever waits for the stop must be able to give up.
+        # A thread may hang in a system call: what waits for the stop must be able to give up.
         closing.note(Step.THREADS, lambda: asyncio.to_thread(workers.shutdown))
         self.config = find_own_directory(self.config)
         admin_doors = self._open_admin()
@@ -234,7 +234,7 @@ class Node:
         return self._is_ready
 
     def health(self) -> Mapping[str, object]:
-        """Only facts: that it can be asked is what makes a node alive. A partition that is offline is told, and is no
+        """Only facts: that it can be asked is what makes a node alive. A partition that is offline is shown, and is no
         reason to end the node for all the others."""
         offline = self._stage.table.offline_count if isinstance(self._stage, Loaded) else 0
         return {"partitions": self.partition_count, "offline_partitions": offline}

@@ -1,4 +1,4 @@
-"""How this node is doing, in numbers that mean something to people; told to the cluster with the heartbeats."""
+"""How this node is doing, in numbers that mean something to people; sent to the controller with the heartbeats."""
 
 from __future__ import annotations
 

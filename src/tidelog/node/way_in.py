@@ -50,7 +50,7 @@ def find_way_in(config: BrokerConfig) -> tuple[WayIn, list[Address]]:
 
 
 async def ask_to_be_let_in(way_in: WayIn, where: list[Address], doors: Doors, environment: Environment) -> WayIn:
-    """Has a member take this node in; a node that was a member goes on as it was when nobody answers."""
+    """Has a member take this node in; a node that was a member goes on as it was when no member answers."""
     from tidelog.node.joining import ask_to_join, cluster_id_of
 
     own = [(endpoint.host, endpoint.port) for endpoint in doors.endpoints]

@@ -1,7 +1,7 @@
 """Reads what consumers and followers fetch; when that is less than they want, waits for more until their deadline.
 
 A fetch is tried at once, then again each time one of its partitions has news, and a last time when its wait is over.
-Each try reads anew, so a response never carries anything older than the moment it is sent.
+Each try reads again, so a response never carries anything older than the moment it is sent.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FetchResponse:
 
 
 class Fetcher:
-    """What the partitions have to know of whoever fetches."""
+    """What the partitions have to know of the consumer or follower that fetches."""
 
     __slots__ = ("allows", "listener_name", "peer_host", "version")
 

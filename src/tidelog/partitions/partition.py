@@ -381,7 +381,7 @@ class Partition:
     def _maybe_sync(self) -> None:
         """Whatever comes of it, this replica speaks only for what it has synced: a follower fetches on after that."""
         if not self.is_synced and self._flushing is not None:
-            self._flushing.appended(self.log.now_ms())
+            self._flushing.appended(self.log.wall_clock_ms())
 
     def append_fetched(
         self, records: Buffer, follower: FollowerState, leader_high_watermark: int, leader_log_start: int
@@ -392,7 +392,7 @@ class Partition:
         end_before = log.log_end_offset
         log.writer.append_as_follower(records, follower.leader_epoch)
         if log.log_end_offset > end_before and self._flushing is not None:
-            self._flushing.appended(log.now_ms())
+            self._flushing.appended(log.wall_clock_ms())
         if follower.leader_answered(leader_high_watermark, log.log_end_offset):
             self._high_watermark_moved()
         if leader_log_start > log.log_start_offset:

@@ -40,7 +40,7 @@ ACKS_NONE: Final = 0
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 
 Refusals = Mapping[TopicPartition, BrokerError]
-"""Partitions that may not be written to, and what the producer is told."""
+"""Partitions that may not be written to, and the error of each."""
 
 
 class ProduceRequest:
@@ -98,7 +98,7 @@ class Producing:
         listener_name: str,
     ) -> ProduceResponse | Later[ProduceResponse] | None:
         """`refused`: what a transaction or the authoriser does not allow. `version` of Produce is what the producer
-        understands, `listener_name` the listener whose addresses it is told. None is returned for acks=0.
+        understands, `listener_name` the listener whose addresses it gets. None is returned for acks=0.
 
         Raises CloseConnection where a producer with acks=0 has to learn of an error.
         """

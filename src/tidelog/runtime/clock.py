@@ -1,4 +1,4 @@
-"""Time as the node's shells see it. Cores never import this: they are told the time."""
+"""Time as the node's shells see it. Cores never import this: time is an argument of theirs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Background tasks and their owner.
 
-The event loop holds tasks weakly, and the fault of a task that nobody awaits is lost. An owner holds its tasks until
+The event loop holds tasks weakly, and the fault of a task that is not awaited is lost. An owner holds its tasks until
 they end, logs their faults, and cancels them when it stops.
 """
 

@@ -44,7 +44,7 @@ logger = logging.getLogger("tidelog.storage")
 class Log:
     """`reader`, `writer`, `rearranger` and `flusher` share one `LogState`, whose fields are shown here to be read."""
 
-    __slots__ = ("_state", "flusher", "reader", "rearranger", "was_recovered", "writer")
+    __slots__ = ("_state", "flusher", "reader", "rearranger", "wall_clock_ms", "was_recovered", "writer")
 
     def __init__(self, state: LogState, leftovers: Leftovers | None, was_recovered: bool) -> None:
         self._state = state
@@ -52,6 +52,7 @@ class Log:
         self.writer = LogWriter(state)
         self.rearranger = LogRearranger(state, self.writer, leftovers)
         self.flusher = LogFlusher(state)
+        self.wall_clock_ms: Callable[[], int] = state.system.wall_clock_ms
         self.was_recovered = was_recovered
         """Whether the log was scanned when it was opened."""
 
@@ -135,14 +136,6 @@ class Log:
 
     def update_config(self, config: TopicConfig) -> None:
         self._state.update_config(config)
-
-    @property
-    def wall_clock_ms(self) -> Callable[[], int]:
-        """To be bound, not called in place: compiled code takes the getter for the clock."""
-        return self._state.system.wall_clock_ms
-
-    def now_ms(self) -> int:
-        return self._state.system.wall_clock_ms()
 
     @property
     def log_start_offset(self) -> int:

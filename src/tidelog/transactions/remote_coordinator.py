@@ -40,7 +40,7 @@ class RemoteCoordinator:
         self._pool = pool
 
     async def ask(self, request: AddPartitions, *, adds: bool) -> Mapping[TopicPartition, ErrorCode]:
-        """A code per partition; COORDINATOR_NOT_AVAILABLE, which producers retry, when nobody answers."""
+        """A code per partition; COORDINATOR_NOT_AVAILABLE, which producers retry, when no coordinator answers."""
         try:
             index = await self._coordinator.partition_of(request.transactional_id)
         except BrokerError as error:

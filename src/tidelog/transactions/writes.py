@@ -1,6 +1,6 @@
 """Whether a write may be part of a transaction: asked of the transaction coordinator before anything is appended.
 
-The older flow has told the coordinator of the partition before (AddPartitionsToTxn, AddOffsetsToTxn) and is only
+The older flow has added the partition at the coordinator before (AddPartitionsToTxn, AddOffsetsToTxn) and is only
 checked; under transaction version 2 (KIP-890) the first write to a partition adds it. Every write is checked, not
 only the first of a transaction: between the decision to end it and its marker, the log still shows it as open.
 """
@@ -93,7 +93,7 @@ class TransactionalWrites:
                 if not header.is_transactional:
                     continue
                 if adds and header.base_sequence > 0 and partition.log.producer_state.get(header.producer_id) is None:
-                    # Every transaction of version 2 begins anew at 0: the batch before this one was refused or is late.
+                    # Every transaction of version 2 begins at 0: the batch before this one was refused or is late.
                     refused[partition.topic_partition] = BrokerError(
                         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                         f"Producer {header.producer_id} began with sequence {header.base_sequence} instead of 0.",

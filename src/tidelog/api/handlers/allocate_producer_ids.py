@@ -1,4 +1,4 @@
-"""AllocateProducerIds: a node gets the next block of producer ids, which nobody else will ever get."""
+"""AllocateProducerIds: a node gets the next block of producer ids, which no other node ever gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader reports to the active controller who is in sync with it."""
+"""AlterPartition: a leader reports its in-sync replicas to the active controller."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """DeleteRecords: moves the start of a log forward; -1 stands for the high watermark.
 
-Answered when every replica that is alive has done so too, whoever may lead next.
+Answered when every replica that is alive has done so too, so that any of them may lead next.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ async def handle(context: RequestContext, request: DescribeConfigsRequest) -> De
     groups = 0
     answered: set[tuple[int, str, frozenset[str]]] = set()
     async for resource in with_pauses(request.resources, RESOURCES_PER_TURN):
-        # A few bytes ask for thousands: what is asked again is not told again.
+        # A few bytes ask for thousands: a resource that is named again is not described again.
         asked = resource.resource_type, resource.resource_name, frozenset(resource.configuration_keys or ())
         if asked in answered:
             continue

@@ -22,7 +22,7 @@ def handle(context: RequestContext, request: DescribeProducersRequest) -> Descri
     for topic in request.topics:
         answers = []
         for index in topic.partition_indexes:
-            # Four bytes ask for all producers of a partition: what is asked again is not told again.
+            # Four bytes ask for all producers of a partition: a partition that is named again is not described again.
             if (topic.name, index) in answered:
                 continue
             answered.add((topic.name, index))

@@ -1,4 +1,4 @@
-"""DescribeQuorum: who votes in the metadata quorum, who only follows, and how far each has come."""
+"""DescribeQuorum: the voters and observers of the metadata quorum, and how far each has come."""
 
 from __future__ import annotations
 

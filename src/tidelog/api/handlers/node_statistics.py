@@ -20,16 +20,16 @@ def handle(context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
         if "node_id" in request:
             if not authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
                 raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            told = context.services.controller.duties.report(
+            known = context.services.controller.duties.report(
                 int(request["node_id"]), int(request["epoch"]), dict(request["statistics"])
             )
         else:
-            told = cluster.statistics
+            known = cluster.statistics
     except (BrokerError, ValueError, KeyError, TypeError) as error:
         return {"error": str(error)}
     image = context.services.controller.image
     answer = {
-        "nodes": {str(node_id): statistics for node_id, statistics in told.items()},
+        "nodes": {str(node_id): statistics for node_id, statistics in known.items()},
         "drained": [node_id for node_id in image.brokers if image.is_cordoned(node_id)],
     }
     if "node_id" not in request:

@@ -45,7 +45,7 @@ async def _answer_when_committed(
     answers: list[OffsetFetchResponseGroup],
     commits: list[Awaitable[None]],
 ) -> OffsetFetchResponse:
-    """Nothing is told that a failover could take back; if it cannot be committed, no offset is told at all."""
+    """Returns nothing that a failover could take back; if it cannot be committed, no offset at all."""
     for outcome in await asyncio.gather(*commits, return_exceptions=True):
         if isinstance(outcome, BrokerError):
             answers = [OffsetFetchResponseGroup(group_id=a.group_id, error_code=outcome.code) for a in answers]
@@ -55,7 +55,7 @@ async def _answer_when_committed(
 
 
 def _asked_once(groups: Sequence[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
-    """A few bytes ask for all offsets of a group: those are not told again and again."""
+    """A few bytes ask for all offsets of a group: a group that is named again is not answered again."""
     wholes: set[str] = set()
     once = []
     for group in groups:

@@ -65,8 +65,8 @@ class Appended(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What was read of a partition. The records are bytes of whole batches; the last may be cut short, and the first may
-    begin before the offset that was asked for."""
+    """What was read of a partition. The records are bytes of whole batches; the last may be cut short, and the first
+    may begin before the offset that was asked for."""
 
     high_watermark: int
     last_stable_offset: int

@@ -37,9 +37,12 @@ def read_records(fetched: Fetched, offset: int) -> ReadRecords:
             if filter_aborted is not None and decode_end_txn_marker(batch) is not None:
                 filter_aborted.end(header.producer_id)
             continue
-        if filter_aborted is not None and header.is_transactional:
-            if filter_aborted.covers(header.producer_id, header.last_offset):
-                continue
+        if (
+            filter_aborted is not None
+            and header.is_transactional
+            and filter_aborted.covers(header.producer_id, header.last_offset)
+        ):
+            continue
         found = iterate_records(batch)
         if header.base_offset >= offset:
             records.extend(found)

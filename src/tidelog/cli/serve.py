@@ -41,6 +41,7 @@ _FLAGS = {
     "node_id": "node.id",
     "advertise": "advertised.listeners",
     "admin": "admin.listen",
+    "http": "http.listen",
     "join": "controller.quorum.bootstrap.servers",
     "log_format": "tidelog.log.format",
     "log_level": "tidelog.log.level",
@@ -67,6 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--admin", metavar="HOST:PORT", help="address for /metrics, /healthz and /readyz (default: none)"
     )
+    parser.add_argument("--http", metavar="HOST:PORT", help="address for clients that speak HTTP (default: none)")
     parser.add_argument(
         "--join", metavar="HOST:PORT", help="join the cluster of this node, or of the first of several that answers"
     )
@@ -104,8 +106,10 @@ def _run_nodes(args: argparse.Namespace, config: BrokerConfig) -> int:
     if args.join:
         raise CommandError("--nodes and --join cannot be used together: start the nodes that join one by one")
     [listener, *others] = config.bound_listeners
-    if others or args.advertise or args.admin:
-        raise CommandError("--nodes takes one listener, and neither --advertise nor --admin: nodes cannot share them")
+    if others or args.advertise or args.admin or args.http:
+        raise CommandError(
+            "--nodes takes one listener, and neither --advertise, --admin nor --http: nodes cannot share them"
+        )
     arguments = []
     for flag in ("config", "log_format", "log_level"):
         if getattr(args, flag):

@@ -13,6 +13,7 @@ from tidelog.config.listener import Listener, parse_address, parse_listener
 from tidelog.config.sections.broker import BrokerSection
 from tidelog.config.sections.cluster import ClusterSection, ReplicationSection
 from tidelog.config.sections.consumer import ConsumerSection, LogSection
+from tidelog.config.sections.gateways import GatewaySection
 from tidelog.config.sections.storage import StorageSection
 from tidelog.config.setting import ConfigError, did_you_mean
 from tidelog.config.topic import TopicConfig
@@ -20,10 +21,15 @@ from tidelog.config.topic import TopicConfig
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Older names Kafka still takes."""
 
+GATEWAY_NAMES = frozenset({"HTTP", "GRPC"})
+"""Names under which the cluster knows the doors that are no Kafka listeners."""
+
 _MILLISECONDS_PER = {"minutes": 60_000, "hours": 3_600_000}
 
 
-class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSection, ConsumerSection, LogSection):
+class BrokerConfig(
+    BrokerSection, GatewaySection, StorageSection, ClusterSection, ReplicationSection, ConsumerSection, LogSection
+):
     """All settings of a node. `BrokerConfig()` is Kafka's defaults on 127.0.0.1:9092."""
 
     def _derive(self, given: dict[str, Any]) -> None:
@@ -197,7 +203,7 @@ class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSec
                     f"clients cannot connect to {listener.host}"
                 )
         self._check_protocols(names)
-        self._check_admin()
+        self._check_addresses()
         if self.inter_broker_listener_name is not None and self.inter_broker_listener_name not in names:
             raise ConfigError(
                 f"Invalid value {self.inter_broker_listener_name} for configuration inter.broker.listener.name: "
@@ -213,18 +219,22 @@ class BrokerConfig(BrokerSection, StorageSection, ClusterSection, ReplicationSec
                 raise ConfigError(f"{low} must not be larger than {high}")
         self.topic_defaults.check_together()
 
-    def _check_admin(self) -> None:
-        if self.admin_listen is not None:
-            try:
-                parse_address(self.admin_listen)
-            except ValueError as error:
-                raise ConfigError(
-                    f"Invalid value {self.admin_listen} for configuration admin.listen: {error}"
-                ) from None
+    def _check_addresses(self) -> None:
+        for name in ("admin.listen", "http.listen", "http.advertised"):
+            address = getattr(self, self.SETTINGS[name].attribute)
+            if address is not None:
+                try:
+                    parse_address(address)
+                except ValueError as error:
+                    raise ConfigError(f"Invalid value {address} for configuration {name}: {error}") from None
 
     def _check_protocols(self, names: list[str]) -> None:
         protocols = dict(entry.partition(":")[::2] for entry in self.listener_security_protocol_map)
         for name in names:
+            if name in GATEWAY_NAMES:
+                raise ConfigError(
+                    f"Invalid value {name} for configuration listeners: another kind of door has this name"
+                )
             protocol = protocols.get(name, name)
             if protocol != "PLAINTEXT":
                 raise ConfigError(

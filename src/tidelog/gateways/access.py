@@ -110,6 +110,10 @@ class LogAccess:
     def node_id(self) -> int:
         return self._dispatcher.services.node_id
 
+    def now_ms(self) -> int:
+        """The time that records get whose producer says none."""
+        return self._dispatcher.services.now_ms()
+
     # -- any request -------------------------------------------------------------------------------------------------
 
     async def ask(

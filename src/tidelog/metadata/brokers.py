@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tidelog.metadata.framing import UnreadableMetadata
 from tidelog.metadata.sub_image import SubDelta, changed_keys
@@ -14,6 +14,9 @@ from tidelog.protocol.generated.register_broker_record import BrokerEndpoint, Br
 from tidelog.protocol.generated.unfence_broker_record import UnfenceBrokerRecord
 from tidelog.protocol.generated.unregister_broker_record import UnregisterBrokerRecord
 from tidelog.protocol.message import Message
+
+GATEWAYS: Final = frozenset({"HTTP", "GRPC"})
+"""Names of endpoints that are no Kafka listeners."""
 
 
 class Endpoint(NamedTuple):
@@ -36,11 +39,16 @@ class BrokerImage(NamedTuple):
     """Name, lowest and highest level the node supports."""
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
-        """Where clients of this listener find the node; the only endpoint there is serves every listener."""
+        """Where clients of this listener find the node; the only listener there is serves clients of every other."""
         for endpoint in self.endpoints:
             if endpoint.name == listener_name:
                 return endpoint
-        return self.endpoints[0] if len(self.endpoints) == 1 else None
+        listeners = [endpoint for endpoint in self.endpoints if endpoint.name not in GATEWAYS]
+        return listeners[0] if len(listeners) == 1 else None
+
+    def gateway(self, name: str) -> Endpoint | None:
+        """Where the node has this other door, if it has one."""
+        return next((endpoint for endpoint in self.endpoints if endpoint.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,3 +136,25 @@ RAFT_SNAPSHOT_BYTES_MAX = 1024 * 1024 * 1024
 
 RAFT_MEMBERS_MAX = 1000
 """Members a configuration may name."""
+
+HTTP_HEAD_BYTES_MAX: Final = 32 * 1024
+"""Request line and headers of one HTTP request."""
+
+HTTP_HEADERS_MAX: Final = 128
+
+HTTP_QUERY_PARAMETERS_MAX: Final = 64
+
+HTTP_PIPELINED_REQUESTS_MAX: Final = 16
+"""Requests of one HTTP connection that wait for their turn; beyond it the socket is not read."""
+
+HTTP_STREAMED_BODY_BYTES_MAX: Final = 256 * 1024
+"""What is held of a body that a handler reads as it comes; beyond it the socket is not read."""
+
+HTTP_JSON_BYTES_MAX: Final = 16 * 1024 * 1024
+"""The largest JSON body: it is decoded into objects, which take many times the bytes they came as."""
+
+HTTP_FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
+"""About what one HTTP answer carries of records; one batch always fits."""
+
+HTTP_UNWANTED_BODY_BYTES_MAX: Final = 64 * 1024
+"""A body of a request that takes none is read and dropped; the answer to a larger one ends the connection."""

@@ -74,7 +74,7 @@ class Listener:
         try:
             bound_host, self.port = await acceptor.bind(host, port)
         except OSError as error:
-            raise ListenError(_explain(host, port, error)) from error
+            raise ListenError(explain_address(host, port, error)) from error
         self._acceptor = acceptor
         self.host = host or bound_host
 
@@ -158,7 +158,7 @@ class Listener:
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
 
 
-def _explain(host: str, port: int, error: OSError) -> str:
+def explain_address(host: str, port: int, error: OSError) -> str:
     address = f"{host}:{port}"
     if error.errno == errno.EADDRINUSE:
         return f"cannot listen on {address}: the port is in use; stop the other process or choose another port"

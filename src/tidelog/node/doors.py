@@ -16,9 +16,11 @@ from tidelog.node.closing import Closing, Step
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.api.dispatcher import Dispatcher
     from tidelog.config.broker import BrokerConfig
     from tidelog.net.connection import Dispatch
     from tidelog.node.environment import Environment
+    from tidelog.node.gateways import Gateway
     from tidelog.telemetry.metrics import NodeMetrics
 
 ANSWER_SECONDS_MAX = 1.0
@@ -29,8 +31,10 @@ class Doors(Value):
     """All addresses of the node are taken; connections are accepted once it serves."""
 
     listeners: tuple[Listener, ...]
+    gateways: tuple[Gateway, ...]
     endpoints: tuple[Endpoint, ...]
-    """Where clients and other nodes connect to: the advertised addresses, completed by what was really bound."""
+    """Where clients and other nodes connect to: the advertised addresses, completed by what was really bound. Those of
+    listeners come first."""
     shared: SharedByListeners
 
     @property
@@ -47,6 +51,11 @@ class Doors(Value):
         for listener in self.listeners:
             await listener.serve(dispatch)
 
+    def serve_gateways(self, dispatcher: Dispatcher) -> None:
+        """Their clients are told the addresses of the first listener where they ask for nodes."""
+        for gateway in self.gateways:
+            gateway.serve(dispatcher, self.listeners[0].settings.name)
+
 
 async def bind_doors(config: BrokerConfig, metrics: NodeMetrics, environment: Environment, closing: Closing) -> Doors:
     """Raises ListenError."""
@@ -60,13 +69,19 @@ async def bind_doors(config: BrokerConfig, metrics: NodeMetrics, environment: En
     shared = SharedByListeners(metrics, monotonic_s, budget_bytes=budget_bytes)
     listeners: list[Listener] = []
 
+    gateways: dict[str, tuple[Gateway, Endpoint]] = {}
+
     def stop_accepting() -> None:
         for listener in listeners:
             listener.stop_accepting()
+        for gateway, _ in gateways.values():
+            gateway.stop_accepting()
 
-    def close_connections() -> None:
+    async def close_connections() -> None:
         for listener in listeners:
             listener.close_connections()
+        for gateway, _ in gateways.values():
+            await gateway.close()
 
     # Before the first is bound: the address of the second may be taken.
     closing.note(Step.DOORS, stop_accepting)
@@ -89,7 +104,12 @@ async def bind_doors(config: BrokerConfig, metrics: NodeMetrics, environment: En
         listener = Listener(settings, shared, environment.network)
         await listener.bind(wanted.host, wanted.port)
         listeners.append(listener)
-    return Doors(tuple(listeners), _endpoints(config, listeners), shared)
+    if config.http_listen is not None:
+        from tidelog.node.gateways import bind_gateways
+
+        gateways.update(await bind_gateways(config, shared, environment.network))
+    endpoints = (*_endpoints(config, listeners), *(endpoint for _, endpoint in gateways.values()))
+    return Doors(tuple(listeners), tuple(gateway for gateway, _ in gateways.values()), endpoints, shared)
 
 
 def _endpoints(config: BrokerConfig, listeners: list[Listener]) -> tuple[Endpoint, ...]:

@@ -1,0 +1,27 @@
+"""The HTTP door of a node, with all its routes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.gateways.http import direct
+from tidelog.gateways.http.cors import Cors
+from tidelog.gateways.http.listener import HttpListener
+from tidelog.gateways.http.routes import Route, Router
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
+    from tidelog.net.network import Network
+    from tidelog.net.shared import SharedByListeners
+
+ROUTES: tuple[Route, ...] = (*direct.ROUTES,)
+
+
+def new_http_door(config: BrokerConfig, shared: SharedByListeners, network: Network) -> HttpListener:
+    return HttpListener(
+        Router(ROUTES),
+        shared,
+        network,
+        connections_max=config.max_connections,
+        cors=Cors(config.http_cors_origins),
+    )

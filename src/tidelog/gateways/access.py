@@ -13,8 +13,9 @@ from tidelog.api.context import Caller, RequestContext
 from tidelog.api.forwarding import forward
 from tidelog.metadata.image import NO_LEADER
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.value import Value
 from tidelog.partitions.producing import ProduceRequest
-from tidelog.protocol.hot_fetch import FetchRequest
+from tidelog.protocol.hot_fetch_request import new_fetch
 from tidelog.protocol.index import ApiKey
 
 if TYPE_CHECKING:
@@ -62,6 +63,19 @@ class Appended(NamedTuple):
     base_offset: int
     log_append_time_ms: int
     """-1 where records keep the time of their producer."""
+
+
+class Read(Value):
+    """What is to be read of a partition: from `offset` on, at least one batch if there is any."""
+
+    topic: str
+    index: int
+    offset: int
+    max_bytes: int = 1 << 20
+    wait_ms: int = 0
+    """How long to wait for `min_bytes`."""
+    min_bytes: int = 1
+    isolation: int = READ_UNCOMMITTED
 
 
 class Fetched(NamedTuple):
@@ -204,37 +218,26 @@ class LogAccess:
             self._raise(result.error_code, topic, index, result.error_message)
         return Appended(result.base_offset, result.log_append_time_ms)
 
-    async def fetch(
-        self,
-        topic: str,
-        index: int,
-        offset: int,
-        *,
-        max_bytes: int,
-        wait_ms: int = 0,
-        min_bytes: int = 1,
-        isolation: int = READ_UNCOMMITTED,
-        at: int | None = None,
-    ) -> Fetched:
-        """Reads from `offset` on, at least one batch if there is any; waits up to `wait_ms` for `min_bytes`. Any
-        replica answers. Raises LeaderElsewhere where this node has none, BrokerError for what cannot be read."""
-        request = FetchRequest()
-        request.replica_id = request.replica_epoch = -1
-        request.cluster_id = None
-        request.max_wait_ms, request.min_bytes, request.max_bytes = wait_ms, min_bytes, max_bytes
-        request.isolation_level = isolation
-        request.session_id, request.session_epoch = 0, -1
-        request.topics = [(topic, None, [(index, -1, offset, -1, -1, max_bytes)])]
-        request.forgotten = []
-        request.rack_id = ""
+    async def fetch(self, read: Read, *, at: int | None = None) -> Fetched:
+        """Any replica answers. Raises LeaderElsewhere where this node has none, BrokerError for what cannot be read."""
         response: FetchResponse = await self.ask(
-            _FETCH, request, version=_FETCH_BY_NAME, timeout_s=wait_ms / 1000 + ANSWER_SECONDS_SPARE, at=at
+            _FETCH,
+            new_fetch(
+                [(read.topic, None, [(read.index, -1, read.offset, -1, -1, read.max_bytes)])],
+                max_wait_ms=read.wait_ms,
+                min_bytes=read.min_bytes,
+                max_bytes=read.max_bytes,
+                isolation_level=read.isolation,
+            ),
+            version=_FETCH_BY_NAME,
+            timeout_s=read.wait_ms / 1000 + ANSWER_SECONDS_SPARE,
+            at=at,
         )
         if response.error_code:
             raise BrokerError(ErrorCode(response.error_code))
         answer = response.topics[0][1][0][1]
         if answer.error_code:
-            self._raise(answer.error_code, topic, index)
+            self._raise(answer.error_code, read.topic, read.index)
         return Fetched(
             answer.high_watermark,
             answer.last_stable_offset,

@@ -81,6 +81,24 @@ class FetchRequest:
     rack_id: str
 
 
+def new_fetch(
+    topics: list[FetchTopic], *, max_wait_ms: int, min_bytes: int, max_bytes: int, isolation_level: int
+) -> FetchRequest:
+    """Of a consumer, without a session."""
+    request = FetchRequest()
+    request.replica_id = request.replica_epoch = -1
+    request.cluster_id = None
+    request.max_wait_ms = max_wait_ms
+    request.min_bytes = min_bytes
+    request.max_bytes = max_bytes
+    request.isolation_level = isolation_level
+    request.session_id, request.session_epoch = 0, -1
+    request.topics = topics
+    request.forgotten = []
+    request.rack_id = ""
+    return request
+
+
 def decode_fetch(frame: Buffer, pos: int, version: int) -> FetchRequest:
     """Reads the body of a request at `pos`. Raises nothing but MalformedMessage and UnsupportedVersion."""
     if not MIN_VERSION <= version <= MAX_VERSION:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from tidelog.gateways.access import EARLIEST, LeaderElsewhere, Read
 from tidelog.gateways.http.messages import HttpError
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.model.value import Value
 
 if TYPE_CHECKING:
     from tidelog.gateways.access import Fetched, LogAccess
@@ -18,23 +18,20 @@ _PAUSE_SECONDS_MAX: Final = 0.1
 fetch itself waits."""
 
 
-class Wanted(Value):
+class Wanted(Read):
     """What a reader asks for."""
 
-    topic: str
-    index: int
-    offset: int
-    """The first offset to read."""
-    record: int | None
+    record: int | None = None
     """The offset of a record that must be readable first."""
-    max_bytes: int
-    wait_ms: int
-    isolation: int
 
     @property
     def end(self) -> int:
         """The high watermark that is needed at least."""
         return self.offset if self.record is None else max(self.offset, self.record + 1)
+
+    def at_most(self, wait_ms: int) -> Read:
+        """Without waiting for the record, and for no longer than this for anything."""
+        return Read(self.topic, self.index, self.offset, self.max_bytes, wait_ms, self.min_bytes, self.isolation)
 
 
 async def read_when_there(access: LogAccess, wanted: Wanted, at: int | None = None) -> Fetched:
@@ -56,15 +53,7 @@ async def read_when_there(access: LogAccess, wanted: Wanted, at: int | None = No
 async def _try_to_read(access: LogAccess, wanted: Wanted, wait_ms: int, at: int | None) -> Fetched | None:
     """None where the replica does not reach as far as the offset."""
     try:
-        fetched = await access.fetch(
-            wanted.topic,
-            wanted.index,
-            wanted.offset,
-            max_bytes=wanted.max_bytes,
-            wait_ms=wait_ms,
-            isolation=wanted.isolation,
-            at=at,
-        )
+        fetched = await access.fetch(wanted.at_most(wait_ms), at=at)
     except BrokerError as error:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return None
@@ -79,7 +68,7 @@ async def _wait_until_there(access: LogAccess, wanted: Wanted, deadline_s: float
         left_s = max(0.0, deadline_s - _now_s())
         try:
             fetched = await access.fetch(
-                wanted.topic, wanted.index, last_needed, max_bytes=1, wait_ms=int(left_s * 1000), at=at
+                Read(wanted.topic, wanted.index, last_needed, max_bytes=1, wait_ms=int(left_s * 1000)), at=at
             )
         except BrokerError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -102,8 +91,6 @@ async def _wait_until_there(access: LogAccess, wanted: Wanted, deadline_s: float
 
 async def _refuse_deleted(access: LogAccess, wanted: Wanted, at: int | None) -> None:
     """What was deleted never comes: there is nothing to wait for."""
-    from tidelog.gateways.access import EARLIEST, LeaderElsewhere
-
     try:
         start = (await access.list_offset(wanted.topic, wanted.index, EARLIEST, at=at)).offset
     except LeaderElsewhere:

@@ -65,7 +65,13 @@ class RequestContext:
     )
 
     def __init__(
-        self, dispatcher: Dispatcher, api_key: int, version: int, client_id: str | None, caller: Caller
+        self,
+        dispatcher: Dispatcher,
+        api_key: int,
+        version: int,
+        client_id: str | None,
+        caller: Caller,
+        deadline_s: float | None = None,
     ) -> None:
         self.dispatcher = dispatcher
         """For a handler that puts another request to this node, in the same caller's name."""
@@ -76,7 +82,7 @@ class RequestContext:
         self.client_id = client_id
         self.caller = caller
         self.started_s = perf_counter()
-        self.deadline_s: float | None = None
+        self.deadline_s = deadline_s
         """When the caller stops waiting for the answer, by the clock of the event loop. None: it did not say."""
         self.throttle_ms = 0
         """How long the caller is asked to pause. The door says so in the response."""

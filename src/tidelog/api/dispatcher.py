@@ -94,8 +94,8 @@ class Dispatcher:
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"there is no API with key {api_key}")
         if not self.is_open and not route.api.between_nodes:
             raise BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, "the node has not started yet")
-        context = RequestContext(self, api_key, route.max_version if version is None else version, client_id, caller)
-        context.deadline_s = deadline_s
+        version = route.max_version if version is None else version
+        context = RequestContext(self, api_key, version, client_id, caller, deadline_s)
         async with asyncio.timeout_at(deadline_s):
             return await self.complete(route, context, request)
 

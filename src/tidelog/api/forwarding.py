@@ -132,8 +132,8 @@ async def answer_envelope(context: RequestContext, envelope: EnvelopeRequest) ->
     host = bytes(envelope.client_host_address).decode("utf-8", "replace")
     listener_name = sender.listener_name or services.config.inter_node_listener_name
     caller = Caller(Origin.NODE, host, listener_name, sender.principal)
-    inner = RequestContext(dispatcher, header.api_key, header.api_version, header.client_id, caller)
-    inner.deadline_s = asyncio.get_running_loop().time() + sender.left_s
+    deadline_s = asyncio.get_running_loop().time() + sender.left_s
+    inner = RequestContext(dispatcher, header.api_key, header.api_version, header.client_id, caller, deadline_s)
     request = route.codec.decode_request(inner, frame, header.body_position)
     try:
         response = await dispatcher.complete(route, inner, request)

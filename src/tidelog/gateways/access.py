@@ -152,18 +152,16 @@ class LogAccess:
                     client_id=self._client_id,
                     deadline_s=deadline_s,
                 )
-            context = self._context(api_key, version)
-            context.deadline_s = deadline_s
-            return await forward(context, request, at)
+            return await forward(self._context(api_key, version, deadline_s), request, at)
         except TimeoutError:
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "The node did not answer in time.") from None
 
-    def _context(self, api_key: int, version: int | None) -> RequestContext:
+    def _context(self, api_key: int, version: int | None, deadline_s: float | None) -> RequestContext:
         if version is None:
             route = self._dispatcher.find_route(api_key)
             assert route is not None, "gateways ask for APIs that are served"
             version = route.max_version
-        return RequestContext(self._dispatcher, api_key, version, self._client_id, self.caller)
+        return RequestContext(self._dispatcher, api_key, version, self._client_id, self.caller, deadline_s)
 
     # -- topics ------------------------------------------------------------------------------------------------------
 

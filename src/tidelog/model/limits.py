@@ -140,6 +140,9 @@ RAFT_MEMBERS_MAX = 1000
 HTTP_HEAD_BYTES_MAX: Final = 32 * 1024
 """Request line and headers of one HTTP request."""
 
+HTTP_TARGET_BYTES_MAX: Final = 16 * 1024
+"""The path with its query."""
+
 HTTP_HEADERS_MAX: Final = 128
 
 HTTP_QUERY_PARAMETERS_MAX: Final = 64

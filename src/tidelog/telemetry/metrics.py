@@ -281,6 +281,10 @@ class NodeMetrics:
         """A client's socket is left unread for a while."""
         self.reads_paused += 1
 
+    def count_opened(self) -> None:
+        self.connections_total += 1
+        self.connections_current += 1
+
     def count_closed(self, reason: str) -> None:
         """A connection ended; also lowers the gauge of open connections."""
         self.connections_current -= 1

@@ -8,6 +8,7 @@ from tidelog.gateways.http import direct
 from tidelog.gateways.http.cors import Cors
 from tidelog.gateways.http.listener import HttpListener
 from tidelog.gateways.http.routes import Route, Router
+from tidelog.gateways.http.service import HttpService
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
@@ -18,10 +19,5 @@ ROUTES: tuple[Route, ...] = (*direct.ROUTES,)
 
 
 def new_http_door(config: BrokerConfig, shared: SharedByListeners, network: Network) -> HttpListener:
-    return HttpListener(
-        Router(ROUTES),
-        shared,
-        network,
-        connections_max=config.max_connections,
-        cors=Cors(config.http_cors_origins),
-    )
+    service = HttpService(Router(ROUTES), Cors(config.http_cors_origins))
+    return HttpListener(service, shared, network, connections_max=config.max_connections)

@@ -130,6 +130,19 @@ class Request:
         """What stands in the path where the route has names."""
         self._query: dict[str, str] | None = None
 
+    def take_route(self, route: Route, path_values: tuple[str, ...]) -> None:
+        self.route = route
+        self.path_values = path_values
+
+    def fail(self, fault: HttpError) -> None:
+        """No handler is asked; the first fault is what the client is told."""
+        if self.fault is None:
+            self.fault = fault
+
+    def be_last(self) -> None:
+        """The connection ends with the answer to this request."""
+        self.is_kept_alive = False
+
     @property
     def query(self) -> dict[str, str]:
         """Of a parameter that came several times, the last."""
@@ -145,6 +158,10 @@ class Request:
                 raise HttpError(400, f"The query cannot be read: {error}.") from None
             self._query = dict(pairs)
         return self._query
+
+    def must_continue(self) -> bool:
+        """Whether the client waits to be told that its body is wanted."""
+        return "expect" in self.headers and self.version == "1.1" and self.body.size == 0 and self.fault is None
 
     @property
     def bytes_max(self) -> int:

@@ -116,8 +116,8 @@ class Router:
                 f"{request.path[:200]} answers {', '.join(allowed)}, not {request.method}.",
                 headers={"Allow": ", ".join(allowed)},
             )
-        request.path_values = tuple(values)
-        request.route = route = _choose(candidates, request)
+        route = _choose(candidates, request)
+        request.take_route(route, tuple(values))
         return route
 
     def methods_of(self, path: str) -> list[str]:

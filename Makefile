@@ -89,9 +89,9 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
   --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 lock: dev ## resolve the dependencies anew into requirements/
-	$(COMPILE) --upgrade pyproject.toml --extra admin -o requirements/runtime.txt
-	$(COMPILE) --upgrade pyproject.toml --extra admin --extra dev -o requirements/dev.txt
-	$(COMPILE) --upgrade pyproject.toml --extra admin --extra spark -o requirements/spark.txt
+	$(COMPILE) --upgrade pyproject.toml --extra admin --extra http -o requirements/runtime.txt
+	$(COMPILE) --upgrade pyproject.toml --extra admin --extra http --extra dev -o requirements/dev.txt
+	$(COMPILE) --upgrade pyproject.toml --extra admin --extra http --extra spark -o requirements/spark.txt
 	$(COMPILE) --upgrade requirements/build.in -o requirements/build.txt
 	$(COMPILE) --upgrade requirements/compile.in --constraint requirements/dev.txt -o requirements/compile.txt
 

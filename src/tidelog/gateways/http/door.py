@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tidelog.gateways.http import direct
 from tidelog.gateways.http.cors import Cors
 from tidelog.gateways.http.listener import HttpListener
+from tidelog.gateways.http.openapi import document_routes
 from tidelog.gateways.http.routes import Route, Router
 from tidelog.gateways.http.service import HttpService
 
@@ -19,5 +20,6 @@ ROUTES: tuple[Route, ...] = (*direct.ROUTES,)
 
 
 def new_http_door(config: BrokerConfig, shared: SharedByListeners, network: Network) -> HttpListener:
-    service = HttpService(Router(ROUTES), Cors(config.http_cors_origins))
+    router = Router((*ROUTES, *document_routes(ROUTES)))
+    service = HttpService(router, Cors(config.http_cors_origins))
     return HttpListener(service, shared, network, connections_max=config.max_connections)

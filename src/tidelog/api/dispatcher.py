@@ -96,8 +96,12 @@ class Dispatcher:
             raise BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, "the node has not started yet")
         version = route.max_version if version is None else version
         context = RequestContext(self, api_key, version, client_id, caller, deadline_s)
+        answer = self.answer(route, context, request)
+        if not isinstance(answer, Later):
+            return answer
         async with asyncio.timeout_at(deadline_s):
-            return await self.complete(route, context, request)
+            await answer.settled()
+        return self.settle(route, context, request, answer)
 
     async def complete(self, route: Route, context: RequestContext, request: Any) -> Any:
         """The response, however long it takes."""

@@ -204,12 +204,9 @@ class LogAccess:
     ) -> Appended:
         """Appends one batch. Raises LeaderElsewhere, and BrokerError for what the partition refuses."""
         request = ProduceRequest(None, acks, timeout_ms, [(topic, None, [(index, batch)])])
+        timeout_s = timeout_ms / 1000 + ANSWER_SECONDS_SPARE
         response: ProduceResponse = await self.ask(
-            _PRODUCE,
-            request,
-            version=_PRODUCE_BY_NAME,
-            timeout_s=timeout_ms / 1000 + ANSWER_SECONDS_SPARE,
-            at=at,
+            _PRODUCE, request, version=_PRODUCE_BY_NAME, timeout_s=timeout_s, at=at
         )
         result = response.topics[0][2][0]
         if result.error_code:

@@ -224,7 +224,7 @@ ROUTES: Final = (
             _TIMEOUT,
             Parameter("X-Key", "header", {"type": "string"}, "The record's key. Each X-Header-NAME is a header of it."),
         ),
-        BodyRule((Content(BINARY, {"type": "string", "format": "binary"}),), limits.FRAME_BYTES_MAX),
+        BodyRule((Content(BINARY, {"type": "string", "format": "binary"}),), limits.FRAME_BYTES_MAX, is_required=False),
     ),
     Route(
         "POST",

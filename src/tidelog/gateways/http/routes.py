@@ -29,7 +29,7 @@ class Parameter(Value):
     place: str
     """path, query or header."""
     schema: Schema
-    """With `type` integer, boolean or string; `minimum`, `maximum`, `enum`, `pattern` and `default` are honoured."""
+    """With `type` integer, boolean or string; `minimum`, `maximum`, `enum` and `default` are honoured here."""
     text: str
     is_required: bool = False
 

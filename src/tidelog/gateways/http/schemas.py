@@ -6,12 +6,22 @@ from typing import Any, Final
 
 from tidelog.gateways.http.messages import JSON
 from tidelog.gateways.http.routes import Content, Outcome, Parameter
+from tidelog.model import limits
 
 INTEGER: Final = {"type": "integer"}
 OFFSET: Final = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 PARTITION_INDEX: Final = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
-TOPIC_NAME: Final = {"type": "string"}
-BASE64: Final = {"type": "string", "contentEncoding": "base64"}
+TOPIC_NAME: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": limits.TOPIC_NAME_LENGTH_MAX,
+    "pattern": r"^(?!\.{1,2}$)[a-zA-Z0-9._-]+$",
+}
+BASE64: Final = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
 
 
 def struct(properties: dict[str, Any], required: tuple[str, ...] | None = None) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.records.batch import LOG_OVERHEAD, iterate_headers
+from tidelog.model.limits import GATEWAY_BATCH_BYTES_MAX
+from tidelog.records.batch import LOG_OVERHEAD, BatchHeader, iterate_headers
 from tidelog.records.control import decode_end_txn_marker
 from tidelog.records.record import iterate_records
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from tidelog.gateways.access import Fetched
     from tidelog.records.record import Record
 
+WINDOW_BYTES: Final = 256 * 1024
+"""How much of a region of a file is in memory at a time; one batch always fits."""
+
 
 class ReadRecords(NamedTuple):
     records: list[Record]
@@ -22,33 +27,70 @@ class ReadRecords(NamedTuple):
 
 
 def read_records(fetched: Fetched, offset: int) -> ReadRecords:
-    """The records from `offset` on. Raises InvalidRecord, CorruptBatch or DecompressionError for damage."""
-    data = fetched.load()
-    records: list[Record] = []
-    next_offset = offset
-    filter_aborted = _AbortedTransactions(fetched.aborted) if fetched.aborted else None
-    for position, header in iterate_headers(data):
-        batch_end_offset = header.last_offset + 1
-        if batch_end_offset <= offset:
-            continue
-        next_offset = batch_end_offset
-        batch = data[position : position + header.batch_length + LOG_OVERHEAD]
+    """The records from `offset` on. Raises BrokerError for damage."""
+    reader = RecordReader(fetched, offset)
+    return ReadRecords(list(reader), reader.next_offset)
+
+
+class RecordReader:
+    """The same one by one: a batch is loaded when its first record is asked for. Iterated once."""
+
+    __slots__ = ("_aborted", "_fetched", "next_offset")
+
+    def __init__(self, fetched: Fetched, offset: int) -> None:
+        self._fetched = fetched
+        self._aborted = _AbortedTransactions(fetched.aborted) if fetched.aborted else None
+        self.next_offset = offset
+        """Where to read on, once all records were taken."""
+
+    def __iter__(self) -> Iterator[Record]:
+        offset = self.next_offset
+        for header, batch in _iterate_batches(self._fetched):
+            if header.next_offset <= offset:
+                continue
+            if not self._is_left_out(header, batch):
+                records = iterate_records(batch, GATEWAY_BATCH_BYTES_MAX)
+                if header.base_offset >= offset:
+                    yield from records
+                else:
+                    yield from (record for record in records if record.offset >= offset)
+            self.next_offset = header.next_offset
+
+    def _is_left_out(self, header: BatchHeader, batch: bytes) -> bool:
         if header.is_control:
-            if filter_aborted is not None and decode_end_txn_marker(batch) is not None:
-                filter_aborted.end(header.producer_id)
-            continue
-        if (
-            filter_aborted is not None
+            if self._aborted is not None and decode_end_txn_marker(batch) is not None:
+                self._aborted.end(header.producer_id)
+            return True
+        return (
+            self._aborted is not None
             and header.is_transactional
-            and filter_aborted.covers(header.producer_id, header.last_offset)
-        ):
-            continue
-        found = iterate_records(batch)
-        if header.base_offset >= offset:
-            records.extend(found)
+            and self._aborted.covers(header.producer_id, header.last_offset)
+        )
+
+
+def _iterate_batches(fetched: Fetched) -> Iterator[tuple[BatchHeader, bytes]]:
+    """Each whole batch, with its header. One that is cut short ends them."""
+    region = fetched.region
+    if region is None:
+        return
+    if isinstance(region, bytes):
+        for position, header in iterate_headers(region):
+            yield header, region[position : position + header.size_in_bytes]
+        return
+    start, window = 0, WINDOW_BYTES
+    while start < region.size:
+        data = region.load(start, min(window, region.size - start))
+        end = 0
+        for position, header in iterate_headers(data):
+            end = position + header.size_in_bytes
+            yield header, data[position:end]
+        if end:
+            start, window = start + end, WINDOW_BYTES
+        elif len(data) < window:
+            # The rest of the region, or of the log: it has no whole batch.
+            return
         else:
-            records.extend(record for record in found if record.offset >= offset)
-    return ReadRecords(records, next_offset)
+            window = int.from_bytes(data[8:12], "big") + LOG_OVERHEAD
 
 
 class _AbortedTransactions:

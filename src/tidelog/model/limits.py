@@ -156,8 +156,14 @@ HTTP_STREAMED_BODY_BYTES_MAX: Final = 256 * 1024
 HTTP_JSON_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest JSON body: it is decoded into objects, which take many times the bytes they came as."""
 
+GATEWAY_BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The most a compressed batch may grow to when a gateway opens it for its clients."""
+
 HTTP_FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
 """About what one HTTP answer carries of records; one batch always fits."""
+
+HTTP_WHOLE_ANSWER_BYTES_MAX: Final = 128 * 1024
+"""Records that are read for an answer at once; more are read as the client takes them."""
 
 HTTP_UNWANTED_BODY_BYTES_MAX: Final = 64 * 1024
 """A body of a request that takes none is read and dropped; the answer to a larger one ends the connection."""

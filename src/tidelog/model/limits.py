@@ -18,9 +18,9 @@ REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
 """The largest request that is not a produce. Everything else is decoded into objects, which take many times the bytes
 they came as; records stay bytes."""
 
-QUESTION_BYTES_MAX: Final = 1024 * 1024
-"""The largest request that looks up or changes things named one by one: names of a few bytes, each
-of which takes the loop some microseconds."""
+LOOKUP_BYTES_MAX: Final = 1024 * 1024
+"""The largest lookup request, and the largest one that changes things by their names: each name has a few bytes and
+takes the loop some microseconds."""
 
 BOUND_BY_FRAME: Final = 2**31 - 1
 """For what carries records: the listener has looked at its size (`socket.request.max.bytes`)."""

@@ -92,9 +92,9 @@ def open_cluster(
     others."""
     config, system = site.config, environment.system
     cluster_id = site.directory.cluster_id
-    runner = QuorumController(config, cluster_id=cluster_id)
+    controller = QuorumController(config, cluster_id=cluster_id)
     configured = {member.node_id: (member.host, member.port) for member in way_in.voters}
-    peers = Peers(config, lambda: runner.newest_image, configured, environment.network)
+    peers = Peers(config, lambda: controller.newest_image, configured, environment.network)
     closing.note(Step.CLUSTER, peers.pool.close)
     peers.learn_addresses(way_in.members)
     own = site.own_endpoint
@@ -114,18 +114,18 @@ def open_cluster(
     quorum = Quorum(
         site.directory.path,
         settings,
-        state_machine=runner,
+        state_machine=controller,
         transport=peers,
         system=system,
         executor=workers,
         failed=failure.note,
     )
-    runner.attach(quorum)
-    duties = BrokerDuties(runner, monotonic_s=system.monotonic_s, is_gone=peers.is_gone)
-    channel = ControllerChannel(runner, peers.pool)
-    service = ControllerService(runner, duties, channel, system.random_bytes)
+    controller.attach(quorum)
+    duties = BrokerDuties(controller, monotonic_s=system.monotonic_s, is_gone=peers.is_gone)
+    channel = ControllerChannel(controller, peers.pool)
+    service = ControllerService(controller, duties, channel, system.random_bytes)
     membership = ClusterMembership(service, channel, note_address=peers.note_address)
-    return Cluster(runner, quorum, peers, duties, channel, service, membership, failure)
+    return Cluster(controller, quorum, peers, duties, channel, service, membership, failure)
 
 
 async def join_quorum(site: Site, cluster: Cluster, closing: Closing) -> bool:

@@ -1,7 +1,7 @@
 """Incremental fetch sessions (KIP-227): a consumer of many partitions names only what changed since its last fetch.
 
-Pure bookkeeping; the fetch handler reads partitions and asks a session what must be told. Sessions belong to the
-node, not to a connection; the cache is bounded and gives up the longest unused one when it is full.
+Pure bookkeeping; `fetching.py` reads partitions and asks a session which of them the response must name. Sessions belong
+to the node, not to a connection; the cache is bounded and gives up the longest unused one when it is full.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class FetchTarget:
         "log_start_offset",
         "max_bytes",
         "partition",
-        "told_high_watermark",
-        "told_log_start_offset",
+        "sent_high_watermark",
+        "sent_log_start_offset",
         "topic_key",
     )
 
@@ -58,23 +58,23 @@ class FetchTarget:
         self.last_fetched_epoch = last_fetched_epoch
         self.log_start_offset = log_start_offset
         """Where the log of the replica that fetches begins; -1 for a consumer."""
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
 
-    def must_tell(self, *, has_records: bool, error_code: int, high_watermark: int, log_start_offset: int) -> bool:
+    def must_include(self, *, has_records: bool, error_code: int, high_watermark: int, log_start_offset: int) -> bool:
         """Whether an incremental response must name this partition; remembers what it then says.
 
         Anything else than records that the response has for the client counts as records.
         """
         if error_code:
-            # Forget what was told, so that the recovery of the partition is told as well.
-            self.told_high_watermark = -1
+            # The first response after the error must name the partition again.
+            self.sent_high_watermark = -1
             return True
         is_news = (
-            has_records or high_watermark != self.told_high_watermark or log_start_offset != self.told_log_start_offset
+            has_records or high_watermark != self.sent_high_watermark or log_start_offset != self.sent_log_start_offset
         )
-        self.told_high_watermark = high_watermark
-        self.told_log_start_offset = log_start_offset
+        self.sent_high_watermark = high_watermark
+        self.sent_log_start_offset = log_start_offset
         return is_news
 
 
@@ -142,8 +142,8 @@ class FetchSessionCache:
         return session
 
     def update(self, session: FetchSession, targets: Iterable[FetchTarget], forgotten: Iterable[PartitionKey]) -> None:
-        """What an incremental fetch changes. A session that outgrows what all may remember is given up: the client then
-        begins anew, and fetches without one if it must."""
+        """What an incremental fetch changes. A session that does not fit into the cache any more is given up: the client
+        then opens another one, and fetches without one if it must."""
         before = len(session.targets)
         session.update(targets, forgotten)
         self.partition_count += len(session.targets) - before

@@ -270,7 +270,7 @@ class _Fetch:
                 preferred = preferred or {}
                 preferred[target.topic_key, target.partition] = answer.preferred_read_replica
             if session is not None:
-                is_news = target.must_tell(
+                is_news = target.must_include(
                     has_records=has_records or answer.diverging_epoch is not None or answer.preferred_read_replica >= 0,
                     error_code=answer.error_code,
                     high_watermark=answer.high_watermark,

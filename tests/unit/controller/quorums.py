@@ -139,8 +139,8 @@ class Clock:
         return self.now_s
 
 
-def no_way_to_others(runner: QuorumController) -> ControllerChannel:
-    return ControllerChannel(runner, RpcPool(lambda _: None, client_id="test"))
+def no_way_to_others(controller: QuorumController) -> ControllerChannel:
+    return ControllerChannel(controller, RpcPool(lambda _: None, client_id="test"))
 
 
 async def memory_node(
@@ -151,16 +151,16 @@ async def memory_node(
     gone: Container[int] = (),
 ) -> ControllerService:
     """A node that follows the cluster and publishes; it is not registered. At `gone` nobody listens."""
-    runner = QuorumController(config, cluster_id=cluster_id)
-    runner.attach(cast(Quorum, MemoryQuorum(cluster, runner)))
+    controller = QuorumController(config, cluster_id=cluster_id)
+    controller.attach(cast(Quorum, MemoryQuorum(cluster, controller)))
 
     async def is_gone(node_id: int) -> bool:
         return node_id in gone
 
-    duties = BrokerDuties(runner, monotonic_s=clock or Clock(), is_gone=is_gone)
-    service = ControllerService(runner, duties, no_way_to_others(runner))
-    await runner.start()
-    runner.publish()
+    duties = BrokerDuties(controller, monotonic_s=clock or Clock(), is_gone=is_gone)
+    service = ControllerService(controller, duties, no_way_to_others(controller))
+    await controller.start()
+    controller.publish()
     return service
 
 
@@ -198,13 +198,13 @@ class NoPeers:
         pass
 
 
-def disk_quorum(path: Path, runner: QuorumController, executor: Executor | None = None) -> Quorum:
+def disk_quorum(path: Path, controller: QuorumController, executor: Executor | None = None) -> Quorum:
     """The real quorum of one node, in a directory."""
-    config = runner.config
+    config = controller.config
     settings = QuorumSettings(
         node_id=config.node_id,
         directory_id=DIRECTORY_ID,
-        cluster_id=runner.image.cluster_id,
+        cluster_id=controller.image.cluster_id,
         bootstrap=MemberSet((Member(config.node_id, DIRECTORY_ID, "127.0.0.1", 9092),)),
         segment_bytes=config.metadata_log_segment_bytes,
         snapshot_after_bytes=config.metadata_log_max_record_bytes_between_snapshots,
@@ -213,7 +213,7 @@ def disk_quorum(path: Path, runner: QuorumController, executor: Executor | None 
     return Quorum(
         path,
         settings,
-        state_machine=runner,
+        state_machine=controller,
         transport=NoPeers(),
         system=System(wall_clock_ms=lambda: 1_000, monotonic_s=asyncio.get_running_loop().time),
         executor=executor,
@@ -222,13 +222,13 @@ def disk_quorum(path: Path, runner: QuorumController, executor: Executor | None 
 
 async def disk_node(path: Path, **settings: Any) -> ControllerService:
     """A cluster of one on a real quorum, not registered."""
-    runner = QuorumController(BrokerConfig(**settings), cluster_id="test")
-    runner.attach(disk_quorum(path, runner))
-    duties = BrokerDuties(runner, monotonic_s=asyncio.get_running_loop().time)
-    service = ControllerService(runner, duties, no_way_to_others(runner))
-    await runner.start()
-    runner.take_newest()
-    runner.publish()
+    controller = QuorumController(BrokerConfig(**settings), cluster_id="test")
+    controller.attach(disk_quorum(path, controller))
+    duties = BrokerDuties(controller, monotonic_s=asyncio.get_running_loop().time)
+    service = ControllerService(controller, duties, no_way_to_others(controller))
+    await controller.start()
+    controller.take_newest()
+    controller.publish()
     return service
 
 

@@ -15,7 +15,7 @@ def target(partition: int, offset: int = 0, topic: str = "t") -> FetchTarget:
 
 def told(target: FetchTarget, **changes: int | bool) -> bool:
     says = {"has_records": False, "error_code": 0, "high_watermark": 5, "log_start_offset": 0} | changes
-    return target.must_tell(**says)  # type: ignore[arg-type]
+    return target.must_include(**says)  # type: ignore[arg-type]
 
 
 def test_a_session_is_continued_epoch_by_epoch() -> None:

@@ -62,7 +62,7 @@ def _api_keys(is_node: bool = False) -> list[ApiVersion]:
     return [
         ApiVersion(
             api_key=api.key,
-            min_version=api.min_version if api.told_min_version is None else api.told_min_version,
+            min_version=api.min_version if api.advertised_min_version is None else api.advertised_min_version,
             max_version=api.max_version,
         )
         for api in APIS

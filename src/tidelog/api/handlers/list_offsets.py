@@ -33,18 +33,18 @@ FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLI
 
 
 def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse | Later[ListOffsetsResponse]:
-    question = _Question(context, request)
-    if len(question.asked) > KEYS_BETWEEN_PAUSES:
+    lookup = _Lookup(context, request)
+    if len(lookup.asked) > KEYS_BETWEEN_PAUSES:
         # A time is looked up in files: many of them are not to keep others waiting.
-        return answer_from(_answer_in_portions(question), context.services.tasks)
-    return question.respond([question.answer(topic, asked) for topic, asked in question.asked])
+        return answer_from(_answer_in_portions(lookup), context.services.tasks)
+    return lookup.respond([lookup.answer(topic, asked) for topic, asked in lookup.asked])
 
 
-async def _answer_in_portions(question: _Question) -> ListOffsetsResponse:
-    return question.respond([question.answer(topic, asked) async for topic, asked in with_pauses(question.asked)])
+async def _answer_in_portions(lookup: _Lookup) -> ListOffsetsResponse:
+    return lookup.respond([lookup.answer(topic, asked) async for topic, asked in with_pauses(lookup.asked)])
 
 
-class _Question:
+class _Lookup:
     def __init__(self, context: RequestContext, request: ListOffsetsRequest) -> None:
         self._context = context
         self._request = request

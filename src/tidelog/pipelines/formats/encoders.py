@@ -218,12 +218,12 @@ def _java_type(jvm: Any, kind: DataType) -> Any:
     return jvm.org.apache.spark.sql.types.DataType.fromJson(kind.json())
 
 
-def _ask_avro(part: WrittenPart, question: Callable[[], Any]) -> Any:
+def _ask_avro(part: WrittenPart, ask: Callable[[], Any]) -> Any:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
-        return question()
+        return ask()
     except Py4JJavaError as error:
         deepest = error.java_exception
         while (cause := deepest.getCause()) is not None:

@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 """How long a master may take to answer."""
 
 _FILE = b"/files/tidelog"
-_QUESTION = Struct(">qbi").pack(13 + len(_FILE), 6, len(_FILE)) + _FILE
+_REQUEST = Struct(">qbi").pack(13 + len(_FILE), 6, len(_FILE)) + _FILE
 """StreamRequest of Spark's own transport, in its frame: length, kind, name."""
 _FRAME = Struct(">qb")
 _FRAME_BYTES_MAX = 1 << 20
@@ -66,7 +66,7 @@ def _ask_standalone(address: str, timeout_s: float) -> str:
         return f"{address} is no HOST:PORT"
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:
-            connection.sendall(_QUESTION)
+            connection.sendall(_REQUEST)
             answer = b""
             while len(answer) < _FRAME.size and (more := connection.recv(_FRAME.size - len(answer))):
                 answer += more

@@ -83,7 +83,7 @@ def _ask_first(raft: RaftMachine) -> None:
 
 
 def campaign(raft: RaftMachine, *, is_transfer: bool) -> None:
-    """The election: a new term, the own vote, and everyone is asked. The questions leave once the vote is on disk."""
+    """The election: a new term, the own vote, and everyone is asked. The requests leave once the vote is on disk."""
     raft.term += 1
     raft.voted_for, raft.voted_directory = raft.node_id, raft.settings.directory_id
     raft.save_hard_state()

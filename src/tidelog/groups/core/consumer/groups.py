@@ -235,8 +235,8 @@ class ConsumerGroups:
             request.generation > current.epoch or not _owned_since(current, request)
         ):
             # Producers know nothing of epochs: to them a stale one would be fatal, an old generation is not.
-            is_told_generation = is_classic or is_transactional
-            raise BrokerError(ErrorCode.ILLEGAL_GENERATION if is_told_generation else ErrorCode.STALE_MEMBER_EPOCH)
+            knows_generations = is_classic or is_transactional
+            raise BrokerError(ErrorCode.ILLEGAL_GENERATION if knows_generations else ErrorCode.STALE_MEMBER_EPOCH)
         if is_classic:
             self._keep_classic_alive(group, request.member_id, now)
 

@@ -14,7 +14,7 @@ from tests.servers.topics import create_topic
 from tests.servers.wire import Connection, ConnectionLost
 
 from tidelog.model.errors import ErrorCode
-from tidelog.model.limits import GROUP_CONFIGS_DESCRIBED_MAX, QUESTION_BYTES_MAX
+from tidelog.model.limits import GROUP_CONFIGS_DESCRIBED_MAX, LOOKUP_BYTES_MAX
 from tidelog.protocol.generated.consumer_group_describe import ConsumerGroupDescribeRequest
 from tidelog.protocol.generated.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.protocol.generated.describe_groups import DescribeGroupsRequest
@@ -85,7 +85,7 @@ def test_settings_of_groups_that_anybody_can_name_are_told_for_a_bounded_number(
 
 def test_more_names_than_a_request_may_have_close_the_connection(opened: Connection) -> None:
     with pytest.raises(ConnectionLost):
-        opened.call(FindCoordinatorRequest(coordinator_keys=["a"] * QUESTION_BYTES_MAX), 4)
+        opened.call(FindCoordinatorRequest(coordinator_keys=["a"] * LOOKUP_BYTES_MAX), 4)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable
 
 from tidelog.net.pacing import resume_pacing, stop_pacing
+from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.logs import get_logger
 
 logger = get_logger("tidelog.net")
@@ -32,7 +33,7 @@ class Acceptor:
         self._backlog = backlog
         self._loop = asyncio.get_running_loop()
         self._sockets: list[socket.socket] = []
-        self._opening: set[asyncio.Task[object]] = set()
+        self._opening = BackgroundTasks()
         self._retries: set[asyncio.TimerHandle] = set()
         self._paced: bytes | None = None
         """The congestion control for peers on other machines, where it is not that of the listening sockets."""
@@ -77,9 +78,7 @@ class Acceptor:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._paced is not None:
                 resume_pacing(accepted, address[0], self._paced)
-            task: asyncio.Task[object] = self._loop.create_task(self._open(accepted))
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
+            self._opening.start(self._open(accepted), "new connection")
 
     async def _open(self, accepted: socket.socket) -> None:
         try:
@@ -100,7 +99,7 @@ class Acceptor:
         self._retries.add(handle)
 
     def close(self) -> None:
-        """Those whose connection is just being opened are still served."""
+        """A connection that is just being opened is still served."""
         for handle in self._retries:
             handle.cancel()
         self._retries.clear()

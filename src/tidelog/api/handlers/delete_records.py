@@ -27,10 +27,15 @@ HIGH_WATERMARK = -1
 async def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     timeout_s = max(0, request.timeout_ms) / 1000
     topics = []
+    tasks = context.services.tasks
     refused = denied(context, Operation.DELETE, ResourceType.TOPIC, (topic.name for topic in request.topics))
     for topic in request.topics:
         answers = [
-            asyncio.ensure_future(_answer(context, topic.name, each, timeout_s, topic.name in refused))
+            tasks.start(
+                _answer(context, topic.name, each, timeout_s, topic.name in refused),
+                "deletion of records",
+                is_awaited=True,
+            )
             async for each in with_pauses(topic.partitions)
         ]
         topics.append((topic.name, asyncio.gather(*answers)))

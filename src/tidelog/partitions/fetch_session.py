@@ -1,7 +1,7 @@
 """Incremental fetch sessions (KIP-227): a consumer of many partitions names only what changed since its last fetch.
 
-Pure bookkeeping; `fetching.py` reads partitions and asks a session which of them the response must name. Sessions belong
-to the node, not to a connection; the cache is bounded and gives up the longest unused one when it is full.
+Pure bookkeeping; `fetching.py` reads partitions and asks a session which of them the response must name. Sessions
+belong to the node, not to a connection; the cache is bounded and gives up the longest unused one when it is full.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ class FetchSessionCache:
         return session
 
     def update(self, session: FetchSession, targets: Iterable[FetchTarget], forgotten: Iterable[PartitionKey]) -> None:
-        """What an incremental fetch changes. A session that does not fit into the cache any more is given up: the client
-        then opens another one, and fetches without one if it must."""
+        """What an incremental fetch changes. A session that no longer fits into the cache is given up: the client then
+        opens another one, and fetches without one if it must."""
         before = len(session.targets)
         session.update(targets, forgotten)
         self.partition_count += len(session.targets) - before

@@ -8,6 +8,7 @@ import socket
 from typing import cast
 
 import pytest
+from tests.waiting import eventually
 
 from tidelog.net import accepting
 from tidelog.net.accepting import ACCEPTED_PER_TURN_MAX, Acceptor
@@ -48,9 +49,7 @@ async def connect_all(port: int, count: int) -> list[socket.socket]:
 
 
 async def opened(count: int) -> None:
-    async with asyncio.timeout(30):
-        while Counted.opened < count:
-            await asyncio.sleep(0.001)
+    await eventually(lambda: Counted.opened >= count, f"{count} connections")
     # What was aborted is closed in the next turn of the loop.
     await asyncio.sleep(0)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.servers.broker_process import free_port
+from tests.waiting import eventually
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.node.environment import Environment
@@ -50,9 +51,8 @@ async def test_a_node_that_takes_long_to_start_is_alive_and_not_ready(tmp_path: 
     node = Node(config)
     # The other voter never comes.
     starting = asyncio.create_task(node.start())
-    while not is_taken(port):
-        await asyncio.sleep(0.01)
-        assert not starting.done()
+    await eventually(lambda: is_taken(port) or starting.done(), "the admin port is open")
+    assert not starting.done()
     assert await asyncio.to_thread(ask, port, "/healthz") == (
         200,
         {"status": "ok", "partitions": 0, "offline_partitions": 0},
@@ -71,8 +71,7 @@ async def test_what_a_node_holds_is_shown_at_a_scrape(tmp_path: Path) -> None:
     try:
         _, writer = await asyncio.open_connection("127.0.0.1", node.port)
         writer.write((1000).to_bytes(4, "big") + bytes(10))
-        while node.metrics.sample_node().in_flight_bytes != 14:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: node.metrics.sample_node().in_flight_bytes == 14, "the bytes of a part of a frame")
         writer.close()
     finally:
         await node.stop()

@@ -1,9 +1,9 @@
-import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
 
 import pytest
+from tests.waiting import eventually
 
 from tidelog.runtime.collector import (
     ALL,
@@ -15,8 +15,6 @@ from tidelog.runtime.collector import (
     CollectionPolicy,
     Collector,
 )
-
-DEADLINE_S = 10.0
 
 
 class Knot:
@@ -75,9 +73,7 @@ def test_while_it_is_busy_only_what_is_new_is_collected_for_a_while() -> None:
 
 
 async def freed(knot: "weakref.ref[Knot]") -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while knot() is not None:
-            await asyncio.sleep(0.001)
+    await eventually(lambda: knot() is None, "the knot is collected")
 
 
 @pytest.mark.usefixtures("untouched_collector")

@@ -184,8 +184,7 @@ async def test_more_than_the_bound_under_way_is_refused_unsent() -> None:
     async with Peer(stay_silent) as peer:
         client = peer.client(in_flight_max=IN_FLIGHT_MAX._replace(requests=3))
         waiting = [asyncio.ensure_future(heartbeat(client)) for _ in range(3)]
-        while client.in_flight_requests < 3:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: client.in_flight_requests == 3, "3 requests under way")
         with pytest.raises(PeerBusy, match="3 requests are under way"):
             await heartbeat(client)
         client.close()
@@ -197,8 +196,7 @@ async def test_bytes_under_way_are_bounded_but_one_request_always_fits() -> None
     async with Peer(stay_silent) as peer:
         client = peer.client(in_flight_max=IN_FLIGHT_MAX._replace(size_bytes=1))
         waiting = asyncio.ensure_future(heartbeat(client))
-        while client.in_flight_requests < 1:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: client.in_flight_requests == 1, "a request under way")
         with pytest.raises(PeerBusy):
             await heartbeat(client)
         client.close()
@@ -295,8 +293,7 @@ async def test_a_caller_that_goes_away_disturbs_nobody() -> None:
         client = peer.client()
         given_up = asyncio.ensure_future(heartbeat(client))
         kept = asyncio.ensure_future(heartbeat(client))
-        while client.in_flight_requests < 2:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: client.in_flight_requests == 2, "2 requests under way")
         given_up.cancel()
         release.set()
         assert (await kept).error_code == 2
@@ -313,8 +310,7 @@ async def test_a_call_can_be_given_up_and_the_next_connects_at_once() -> None:
     async with Peer(answer) as peer:
         client = peer.client()
         waiting = asyncio.ensure_future(heartbeat(client))
-        while client.in_flight_requests < 1:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: client.in_flight_requests == 1, "a request under way")
         silent = False
         client.hang_up()
         assert (await heartbeat(client)).error_code == 1
@@ -425,8 +421,7 @@ async def test_a_client_that_is_closed_during_the_handshake_leaves_no_connection
     async with Peer(stay_silent) as peer:
         client = peer.client(asks_versions=True)
         call = asyncio.ensure_future(heartbeat(client))
-        while not peer.seen:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: peer.seen, "the first request")
         client.close()
         with pytest.raises((PeerUnreachable, asyncio.CancelledError)):
             await call

@@ -1,4 +1,4 @@
-"""Messages of the quorum as bytes: an envelope that says who speaks to whom, then the message.
+"""Messages of the quorum as bytes: an envelope that names sender and destination, then the message.
 
 Fixed-width numbers in network order; strings and byte fields have their size in front. Entries travel as the batches
 they are in the log. Whatever cannot be read as a whole message raises MalformedMessage: sizes are checked against the

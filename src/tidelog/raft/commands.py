@@ -63,7 +63,7 @@ class Commands:
         await self._command(lambda token: RemoveMember(token, node_id))
 
     async def transfer_leadership(self, node_id: int | None = None, *, timeout_s: float = 5.0) -> int:
-        """Makes another voter the leader (None: the one that is furthest); returns who leads then.
+        """Makes another voter the leader (None: the one that is furthest); returns the new leader.
 
         Raises MembershipRefused when it did not come to be; this node then leads on. Until an election timeout has
         passed since, a successor that was only slow may take over all the same.

@@ -6,7 +6,7 @@ from tidelog.model.errors import BrokerError, ErrorCode
 
 
 class NotLeader(BrokerError):
-    """This node does not lead the quorum: nothing was written. `leader_id` does, as far as known (-1: nobody)."""
+    """This node does not lead the quorum: nothing was written. `leader_id` does, as far as known (-1: none)."""
 
     def __init__(self, leader_id: int, message: str = "") -> None:
         where = f"node {leader_id} is" if leader_id >= 0 else "none is known"

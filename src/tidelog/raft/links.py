@@ -44,7 +44,7 @@ class Links:
             self._under_way[node_id] -= 1
 
     def look_for(self, node_id: int, gone: Callable[[int], None]) -> None:
-        """`gone` is called if nobody listens any more where the member was."""
+        """`gone` is called if the member's port is closed."""
         if node_id not in self._looking:
             self._looking.add(node_id)
             self._tasks.start(self._look_for(node_id, gone), "probe of a silent member")

@@ -1,4 +1,4 @@
-"""Who may speak to this member, and what it hears: envelopes checked, messages handed to the machine as events.
+"""What this member takes from others: envelopes checked, messages handed to the machine as events.
 
 Traffic of another cluster, or for another node, is refused here; whether the sender is a member is for the machine.
 """

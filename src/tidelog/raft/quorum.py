@@ -1,4 +1,4 @@
-"""The quorum as the rest of the node sees it: propose records, be told what is committed, know who leads.
+"""The quorum as the rest of the node sees it: propose records, get what is committed, know the leader.
 
 The shell around `core.machine`: it feeds events, carries out effects in their order, and has no rules of its own. A
 quorum of one is the same thing: it elects itself while it starts and commits by its own fsync.
@@ -97,7 +97,8 @@ class Quorum:
         executor: Executor | None = None,
         failed: Callable[[str], None] = lambda _reason: None,
     ) -> None:
-        """`executor` runs what waits for the disk; `failed` is told when this member takes part no more, for good."""
+        """`executor` runs what waits for the disk; `failed` is called with the reason when this member takes part no
+        more, for good."""
         self._settings = settings
         self._state_machine = state_machine
         self._transport = transport
@@ -127,8 +128,8 @@ class Quorum:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self.commands = Commands(self._step, lambda: self.leader_id, lambda: self._outage)
-        self._told: tuple[int, int, bool] = (NOBODY, 0, False)
-        """Leader, term, active: as the state machine was told last."""
+        self._reported: tuple[int, int, bool] = (NOBODY, 0, False)
+        """Leader, term, active: as last reported to the state machine."""
         self._members = settings.bootstrap
         self._is_stopping = False
         self._changed = asyncio.Event()
@@ -156,7 +157,7 @@ class Quorum:
         loaded = self._store.open(settings.bootstrap)
         recovered = loaded.recovered
         if remembered is not None and remembered.term >= recovered.hard_state.term:
-            # Before anybody hears of it: what was promised in this term must outlive the next crash too.
+            # Before any message leaves: what was promised in this term must outlive the next crash too.
             self._store.write_hard_state(remembered)
             recovered = recovered.replace(hard_state=remembered)
         if recovered.snapshot is not None and recovered.snapshot.end_offset > self._applier.offset:
@@ -187,7 +188,7 @@ class Quorum:
         return machine
 
     async def stop(self) -> None:
-        """Hands over leadership if somebody else can have it, leaves a snapshot when it pays, closes the log."""
+        """Hands over leadership if another voter can have it, leaves a snapshot when it pays, closes the log."""
         if self._is_stopping:
             return
         if self._machine is None:
@@ -220,12 +221,12 @@ class Quorum:
     @property
     def is_leader(self) -> bool:
         """Whether this node leads and has applied all that was committed before: whether it may decide."""
-        return self._told[2] and self._outage is None
+        return self._reported[2] and self._outage is None
 
     @property
     def leader_id(self) -> int:
-        """Who leads as far as this node knows; -1 for nobody."""
-        return self._told[0]
+        """The leader as far as this node knows; -1 for none."""
+        return self._reported[0]
 
     @property
     def term(self) -> int:
@@ -329,11 +330,11 @@ class Quorum:
                 self._perform(effect)
         except StorageFailure as error:
             self._storage_failed(error)
-            # What was still to be done of this event is not done any more: nobody else knows who waits for it.
+            # The effects of this event that are left are dropped, and with them the answer that its sender waits for.
             self._settle_unheard(event)
 
     def _settle_unheard(self, event: Event) -> None:
-        """The machine will not see it: whoever waits must not wait for ever."""
+        """The machine will not answer this event: its sender must not wait for ever."""
         if isinstance(event, Receive) and isinstance(event.reply_to, asyncio.Future) and not event.reply_to.done():
             event.reply_to.set_exception(ConnectionError("the quorum takes no part at the moment"))
         if isinstance(event, Propose) and isinstance(event.token, Proposal) and not event.token.done.done():
@@ -346,7 +347,7 @@ class Quorum:
         deadline_ms = self._machine.deadline_ms()
         if self._timer is not None:
             if self._timer_ms <= deadline_ms:
-                # A tick too early does no harm, and setting the timer anew for every message would cost more.
+                # A tick too early does no harm, and setting the timer again for every message would cost more.
                 return
             self._timer.cancel()
         self._timer_ms = deadline_ms
@@ -415,7 +416,8 @@ class Quorum:
         """A chunk was applied, or cannot be."""
         failure = self._applier.failure
         if failure is not None:
-            # Whoever does not know the state may neither decide nor write it down, and nobody else can help here.
+            # A node that does not know the state may neither decide nor write a snapshot of it, and no other node can
+            # help.
             self._drop_out(failure)
             self._tell_failed(f"the metadata after offset {self._applier.offset} cannot be applied: {failure.message}")
             return
@@ -428,11 +430,11 @@ class Quorum:
         if self._applier.failure is not None:
             return
         is_active = machine.is_active_leader and self._applier.offset >= machine.term_start_offset
-        told = (machine.leader_id, machine.term, is_active)
-        if told != self._told and (told[0] != self._told[0] or told[2] != self._told[2] or told[0] != NOBODY):
-            self._told = told
-            logger.debug("quorum", leader=told[0], term=told[1], active=is_active)
-            self._state_machine.leader_changed(told[0], told[1], is_active=is_active)
+        now, last = (machine.leader_id, machine.term, is_active), self._reported
+        if now != last and (now[0] != last[0] or now[2] != last[2] or now[0] != NOBODY):
+            self._reported = now
+            logger.debug("quorum", leader=now[0], term=now[1], active=is_active)
+            self._state_machine.leader_changed(now[0], now[1], is_active=is_active)
             if is_active:
                 self._changed.set()
 
@@ -454,7 +456,7 @@ class Quorum:
         self._changed.set()
         self._fail_proposals(error)
         self.commands.fail(error)
-        self._told = (NOBODY, self.term, False)
+        self._reported = (NOBODY, self.term, False)
         self._state_machine.leader_changed(NOBODY, self.term, is_active=False)
 
     def _come_back(self) -> None:
@@ -493,11 +495,11 @@ class Quorum:
         return await self._peering.receive(body)
 
     def sender_of(self, body: bytes) -> int:
-        """Who says to have sent it; NOBODY when it cannot be read."""
+        """The sender that the message names; NOBODY when it cannot be read."""
         return self._peering.sender_of(body)
 
     def connection_lost(self, node_id: int) -> None:
-        """The member's connection to this node broke, as it does at once when a process ends. If it was the leader and
-        nobody listens there any more, it is not waited for."""
+        """The member's connection to this node broke, as it does at once when a process ends. If it was the leader
+        and its port is closed, the election does not wait for its timeout."""
         if self._machine is not None and self._outage is None and self._machine.leader_id == node_id:
             self._links.look_for(node_id, lambda gone_id: self._step(LeaderGone(gone_id)))

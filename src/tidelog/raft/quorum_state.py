@@ -1,6 +1,6 @@
 """`quorum-state`: the term and the vote of this node, in the JSON that Kafka keeps under that name, with a checksum.
 
-It is replaced whole and synced before anyone hears of a vote. A node that cannot read how it voted must not vote again:
+It is replaced whole and synced before a vote is sent. A node that cannot read how it voted must not vote again:
 a damaged file stops the start.
 """
 

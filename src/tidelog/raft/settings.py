@@ -1,4 +1,4 @@
-"""What a quorum is told when it is made."""
+"""What a quorum is made with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class QuorumSettings(Value, kw_only=True):
     cluster_id: str
     bootstrap: MemberSet = NO_MEMBERS
     """The first members, used only when there is neither a log nor a snapshot: this node alone for a cluster of one,
-    all of `controller.quorum.voters` on each of them, nobody for a node that waits to be taken in (`--join`)."""
+    all of `controller.quorum.voters` on each of them, none for a node that waits to be taken in (`--join`)."""
     election_timeout_ms: int = 1000
     """How long a follower waits for its leader before it asks for votes: this long up to twice as long, by chance."""
     heartbeat_interval_ms: int = 200

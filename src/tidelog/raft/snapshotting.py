@@ -34,7 +34,7 @@ class Snapshotter:
         failed: Callable[[StorageFailure], None],
         now_ms: Callable[[], int],
     ) -> None:
-        """`failed` is told when the log could not be synced."""
+        """`failed` is called when the log could not be synced."""
         self._settings = settings
         self._store = store
         self._applier = applier

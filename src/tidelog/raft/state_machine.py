@@ -1,4 +1,4 @@
-"""What the quorum feeds: the one who turns committed records into state (the controller's image)."""
+"""What the quorum feeds: what turns committed records into state (the controller's image)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StateMachine(Protocol):
         ...
 
     def load_snapshot(self, records: Iterable[Message], end_offset: int, term: int) -> None:
-        """Begin anew: the state below `end_offset` is what these records make of an empty state."""
+        """Begin again: the state below `end_offset` is what these records make of an empty state."""
         ...
 
     def begin_snapshot(self) -> Callable[[], Iterable[Message]]:
@@ -29,6 +29,6 @@ class StateMachine(Protocol):
         ...
 
     def leader_changed(self, leader_id: int, term: int, *, is_active: bool) -> None:
-        """`leader_id` leads from now on (-1: nobody known). `is_active`: it is this node, and everything that was
+        """`leader_id` leads from now on (-1: none known). `is_active`: it is this node, and everything that was
         committed before has been applied, so that decisions may be taken on the state."""
         ...

@@ -164,7 +164,7 @@ class QuorumStore:
             reason = error.message if isinstance(error, BrokerError) else str(error)
             raise DirectoryRefused(f"the metadata in {self.path} cannot be read: {reason}") from error
         if index.last_term > hard_state.term:
-            # The crash came before the term was synced, so nobody was told of a vote in it.
+            # The crash came before the term was synced, so no candidate has a vote in it.
             hard_state = HardState(index.last_term, NOBODY, ANY_DIRECTORY)
         return Loaded(
             Recovered(hard_state=hard_state, log=index, configurations=configurations, snapshot=snapshot), content

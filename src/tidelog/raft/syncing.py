@@ -63,13 +63,13 @@ class Syncer:
             return
         self.syncs += 1
         self._store.finish_sync(sync)
-        # The next one begins before anybody is told: the disk should not idle while messages are built.
+        # The next sync begins before this one is reported: the disk should not idle while messages are built.
         if self._is_dirty:
             self._start()
         self._persisted(write_id)
 
     async def drain(self) -> None:
-        """Returns when no sync is running; its outcome has been told."""
+        """Returns when no sync is running; its outcome has been reported."""
         while self._running is not None:
             await asyncio.wait([self._running])
             await asyncio.sleep(0)

@@ -1,4 +1,5 @@
-"""The way to the other members: requests on the nodes' ordinary listeners, under an API key that no client is told."""
+"""The way to the other members: requests on the nodes' ordinary listeners, under an API key that ApiVersions does not
+list for clients."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ class Transport(Protocol):
         ...
 
     async def is_gone(self, node_id: int) -> bool:
-        """Whether nobody listens any more where the member was. False as long as that is not sure."""
+        """Whether the member's port is closed. False as long as that is not sure."""
         ...
 
     def update_peers(self, addresses: Mapping[int, Address]) -> None:

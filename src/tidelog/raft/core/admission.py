@@ -1,9 +1,9 @@
-"""Whose messages count. The shell has checked the cluster; here it is about membership and terms.
+"""Which messages count. The shell has checked the cluster; here it is about membership and terms.
 
 A node that is no member is refused: one that was removed, one with a known id and another disk. But a node may be a
 member of a configuration that has not come here yet. So, while no leader is heard, two things are taken from strangers:
 the entries of a leader whose term is not behind, and the vote request of one whose log is ahead of this one. A
-node without members, which waits to be taken in, listens to everyone.
+node without members, which waits to be taken in, takes messages of all nodes.
 """
 
 from __future__ import annotations

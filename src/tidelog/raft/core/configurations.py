@@ -31,7 +31,7 @@ class Configurations:
 
     @property
     def previous(self) -> MemberSet:
-        """Who was a member before the current one came into force; nobody if that is not known any more."""
+        """The members before the current configuration came into force; none if that is not known any more."""
         return self._history[-2].members if len(self._history) > 1 else NO_MEMBERS
 
     def append(self, end_offset: int, members: MemberSet) -> None:

@@ -21,7 +21,7 @@ class Role(Enum):
     FOLLOWER = "follower"
     """Takes what a leader sends. The only role of a node that is no voter."""
     PRE_CANDIDATE = "pre-candidate"
-    """Asks whether an election could be won, and disturbs nobody with it."""
+    """Asks whether an election could be won, without a new term, so that no leader is disturbed."""
     CANDIDATE = "candidate"
     """Has a new term and its own vote in it."""
     LEADER = "leader"
@@ -32,7 +32,7 @@ class HardState(Value):
 
     term: int
     voted_for: int
-    """-1 for nobody."""
+    """-1 for none."""
     voted_directory: bytes
 
 
@@ -91,7 +91,7 @@ class RoleChanged(Value):
     role: Role
     term: int
     leader_id: int
-    """-1 for nobody known."""
+    """-1 for none known."""
 
 
 class MembersChanged(Value):
@@ -126,7 +126,7 @@ class Done(Value):
 
 
 class StoreSnapshotPart(Value):
-    """Write it (unsynced) behind what has come of this snapshot; position 0 begins it anew."""
+    """Write it (unsynced) behind what has come of this snapshot; position 0 begins it again."""
 
     snapshot: SnapshotId
     position: int
@@ -140,7 +140,7 @@ class InstallSnapshot(Value):
 
 
 class RefusedPeer(Value):
-    """Somebody who is no member spoke to this node, or refused it: worth one line in the log."""
+    """A node that is no member spoke to this one, or refused it: worth one line in the log."""
 
     node_id: int
     reason: str

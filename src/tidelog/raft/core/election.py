@@ -1,7 +1,7 @@
-"""Who leads: timeouts, pre-votes, votes, and a leader that gives up when nobody answers it.
+"""Who leads: timeouts, pre-votes, votes, and a leader that gives up when a majority does not answer.
 
-A vote goes to one candidate per term whose log is at least as far as the voter's. Nobody votes while a leader is heard,
-unless that leader asked for the election: a node that was cut off cannot disturb the others when it comes back.
+A vote goes to one candidate per term whose log is at least as far as the voter's. No voter votes while it hears a
+leader, unless that leader asked for the election: a node that was cut off cannot disturb the others when it comes back.
 
 A cluster is founded by all of its first voters, not by a majority: some of them may have lost their disks, and the
 metadata of the cluster they were is on those that do not answer. All votes of the founding are on disk before there is
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from tidelog.raft.core.machine import RaftMachine
 
 HURRIED_ELECTION_SHARE = 4
-"""How much shorter timeouts are in the time after the leader was seen to be gone: a vote that was split, or refused by
-one who had not seen it yet, is not worth a whole one."""
+"""How much shorter timeouts are in the time after the leader was seen to be gone: after a split
+vote, or a refusal by a voter that had not seen it yet, the next election begins soon."""
 TURNS_PER_ELECTION_TIMEOUT = 10
 
 
 def reset_election_deadline(raft: RaftMachine) -> None:
-    """Later by a random part, so that few ask at the same time. Only who may win asks at all."""
+    """Later by a random part, so that few campaign at the same time. Only eligible voters campaign."""
     if not raft.may_campaign:
         raft.election_deadline_ms = NEVER_MS
         return
@@ -49,7 +49,7 @@ def miss_leader(raft: RaftMachine, node_id: int) -> None:
     """The leader's process ended, as far as can be seen from here: it is not waited for, and not heard any more.
 
     The others see the same at the same moment, so they ask in the order of their ids behind the leader's, each in a
-    time of its own. A hint that was wrong does no harm: who hears the leader does not vote.
+    time of its own. A hint that was wrong does no harm: a voter that hears the leader does not vote.
     """
     if raft.role is not Role.FOLLOWER or raft.leader_id != node_id:
         return
@@ -83,7 +83,8 @@ def _ask_first(raft: RaftMachine) -> None:
 
 
 def campaign(raft: RaftMachine, *, is_transfer: bool) -> None:
-    """The election: a new term, the own vote, and everyone is asked. The requests leave once the vote is on disk."""
+    """The election: a new term, the own vote, and a request to all voters. The requests leave once the vote is on
+    disk."""
     raft.term += 1
     raft.voted_for, raft.voted_directory = raft.node_id, raft.settings.directory_id
     raft.save_hard_state()
@@ -170,7 +171,7 @@ def _count(raft: RaftMachine) -> None:
 
 
 def _become_leader(raft: RaftMachine) -> None:
-    """Its first entry tells everyone and, once committed, commits what earlier terms left behind."""
+    """Its first entry announces the term to all members. Once committed, it commits what earlier terms left behind."""
     raft.role, raft.leader_id = Role.LEADER, raft.node_id
     raft.is_transfer_election = False
     raft.round = 0
@@ -183,7 +184,7 @@ def _become_leader(raft: RaftMachine) -> None:
     raft.outbox.tell(RoleChanged(raft.role, raft.term, raft.leader_id))
     raft.term_start_offset = raft.append_own(EntryKind.LEADER_CHANGE, LEADER_CHANGE_RECORDS)
     if raft.is_bootstrapping:
-        # The first members were only configured so far: whoever joins later must find them in the log.
+        # The first members were only configured so far: nodes that join later must find them in the log.
         raft.append_own(EntryKind.MEMBERS, MEMBERS_RECORDS, members=membership.first_members(raft))
     replication.maybe_commit(raft)
     replication.send_due(raft)

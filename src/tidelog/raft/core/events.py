@@ -19,7 +19,7 @@ class Receive(Value, kw_only=True):
     source_id: int
     source_directory: bytes
     destination_directory: bytes
-    """Whom the sender took this node for."""
+    """The member that the sender took this node for."""
     message: Message
     reply_to: ReplyTo = None
 
@@ -41,7 +41,7 @@ class Unreachable(Value):
 
 
 class LeaderGone(Value):
-    """Nobody listens any more where the leader was: a hint that it ended, which may be wrong. It makes an election come
+    """The leader's port is closed: a hint that it ended, which may be wrong. It makes an election come
     sooner, and decides nothing about its outcome."""
 
     node_id: int
@@ -75,7 +75,7 @@ class RemoveMember(Value):
 class TransferLeadership(Value):
     token: Token
     target_id: int | None
-    """None: whoever is furthest."""
+    """None: the voter that is furthest."""
 
 
 class ReadIndex(Value):

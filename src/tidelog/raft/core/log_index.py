@@ -23,7 +23,7 @@ class LogIndex:
         self.reset(start_offset, start_term)
 
     def reset(self, start_offset: int, start_term: int) -> None:
-        """An empty log that begins at the offset; `start_term` wrote what is before (UNKNOWN_TERM if nobody knows)."""
+        """An empty log that begins at the offset; `start_term` wrote what is before (UNKNOWN_TERM if not known)."""
         self.start_offset = start_offset
         self.start_term = start_term
         self._ends = array("q")

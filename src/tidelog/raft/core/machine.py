@@ -1,10 +1,10 @@
 """One member of a Raft quorum: `step(event, now_ms) -> effects`, `deadline_ms()` for the next tick.
 
 No socket, file, clock, thread or chance inside: time is an argument, randomness a source that was handed in. Here are
-the state and who handles what; the rules are in the modules beside this one, by subject.
+the state and the module that handles each event; the rules are in the modules beside this one, by subject.
 
 What must hold (the simulator checks it): one leader per term; logs that share an entry share everything before it; a
-leader has every committed entry; nobody applies two different entries at one offset.
+leader has every committed entry; no two members apply different entries at one offset.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who belongs to the quorum: voters, who elect and commit, and learners, who only follow.
+"""The members of the quorum: voters, which elect and commit, and learners, which only follow.
 
 A member is its node id together with the id of its data directory: a node that comes with the same id and another disk
-has forgotten how it voted, so it is somebody else. A directory id of zeros stands for any (the first voters, when they
+has forgotten how it voted, so it is another member. A directory id of zeros stands for any (the first voters, when they
 are named in the configuration of nodes that have no disk yet).
 """
 
@@ -29,7 +29,7 @@ class Member(Value):
         )
 
     def is_heard_from(self, directory_id: bytes) -> bool:
-        """Whether a message from this directory is the member's own: nobody may leave out what it is known by."""
+        """Whether a message from this directory is the member's own: a member whose directory is known must name it."""
         return self.directory_id in (directory_id, ANY_DIRECTORY)
 
 

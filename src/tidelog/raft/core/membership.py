@@ -58,7 +58,7 @@ class PendingChanges:
 
 
 def _is_refused(raft: RaftMachine, token: Token) -> bool:
-    """Whether no change at all can be made now; whoever asked has been told."""
+    """Whether no change at all can be made now; then the token has its refusal."""
     if not raft.is_leader:
         raft.outbox.tell(Refused(token, ErrorCode.NOT_CONTROLLER, "This node does not lead the quorum."))
     elif not raft.is_active_leader or raft.members_offset > raft.commit_offset or raft.changes.promotion is not None:

@@ -56,7 +56,7 @@ class VoteRequest(Value, kw_only=True):
     term: int
     request_id: int
     is_pre_vote: bool
-    """Asks whether a vote in the next term would be given; nobody remembers the answer."""
+    """Asks whether a vote in the next term would be given; the answer binds no voter."""
     is_transfer: bool
     """The leader asked for this election: its recent life signs are no reason to refuse."""
     log_end: LogEnd

@@ -46,7 +46,7 @@ def propose(raft: RaftMachine, event: Propose) -> None:
 
 
 def follow_members(raft: RaftMachine) -> None:
-    """The members changed: those who are new are sent to, those who are gone no more."""
+    """The members changed: the leader begins to send to new ones, and stops sending to those that are gone."""
     for member in raft.members:
         known = raft.progress.get(member.node_id)
         if member.node_id != raft.node_id and (known is None or known.member != member):
@@ -64,7 +64,7 @@ def due_ms(raft: RaftMachine, progress: Progress) -> int:
 
 
 def send_due(raft: RaftMachine) -> None:
-    """To everyone: what is new as far as the window allows, and a life sign where one is due."""
+    """To all members: new entries as far as the window allows, and an empty append where one is due."""
     for progress in raft.progress.values():
         _send_due(raft, progress)
 
@@ -226,7 +226,7 @@ def maybe_commit(raft: RaftMachine) -> None:
 
 
 def _tell_commit(raft: RaftMachine) -> None:
-    """With the next entries where there are any; otherwise at once, so that everyone applies what was decided."""
+    """With the next entries where there are any; otherwise at once, so that all members apply what was decided."""
     for progress in raft.progress.values():
         if progress.pace is Pace.STREAM and progress.next_offset == raft.log.end_offset:
             if progress.match_offset >= raft.commit_offset:

@@ -125,7 +125,7 @@ def installed(raft: RaftMachine, snapshot: SnapshotId, members: MemberSet) -> No
 
 
 def refused(raft: RaftMachine, snapshot: SnapshotId) -> None:
-    """It cannot be read: the leader begins it anew."""
+    """It cannot be read: the leader sends it from the start again."""
     incoming, raft.incoming = raft.incoming, None
     assert incoming is not None, "a snapshot was to be installed"
     assert incoming.snapshot == snapshot, "and it was this one"

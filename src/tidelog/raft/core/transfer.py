@@ -51,7 +51,7 @@ def furthest_voter(raft: RaftMachine) -> int | None:
 
 
 def check_target(raft: RaftMachine, progress: Progress) -> None:
-    """The successor has everything: it is told."""
+    """A successor that has everything is asked to campaign."""
     moving = raft.transfer
     if moving is not None and moving.target_id == progress.member.node_id and raft.is_leader:
         if not raft.members.is_voter(moving.target_id):

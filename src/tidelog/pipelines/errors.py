@@ -13,7 +13,7 @@ class Unreachable(PipelineError):
     def __init__(self, who: str, detail: str) -> None:
         super().__init__(f"{who}: {detail}")
         self.who = who
-        """Who does not answer, in words that stay the same from one attempt to the next."""
+        """The server that does not answer, in words that stay the same from one attempt to the next."""
 
 
 class MissingRequirement(PipelineError):

@@ -214,7 +214,7 @@ def test_a_topic_that_is_deleted_under_a_running_query_stops_it(
     )
     assert run.statuses[0].error.startswith(f"{tmp_path}/pipeline.yaml line 13: sink eyes: ")
     assert topic in run.statuses[0].error
-    assert "the query stands still so that nobody overlooks it" in run.statuses[0].error
+    assert "the query stands still so that it is not overlooked" in run.statuses[0].error
 
 
 def test_a_topic_that_is_truncated_under_a_running_query_stops_it(bench: Bench, write_file: WriteFile) -> None:

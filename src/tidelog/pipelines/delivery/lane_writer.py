@@ -1,10 +1,10 @@
 """What runs in a task of the exactly-once topic sink: one lane's rows and its batch marker in one transaction.
 
 A lane is written by one task at a time, under a transactional id of its own. A task that has no producer for its lane
-makes one: `init_transactions` fences whoever held the id before and settles what that left open, so the marker read
+makes one: `init_transactions` fences the last holder of the id and settles what it left open, so the marker read
 after it is final. The marker is an offset that the lane's group has committed for a partition of the topic: the first
-batch that is not written yet. A producer stays open in its Python worker; while nobody else took the id, only it can
-have moved the marker. Lanes hop between workers, so the marker is sent first: an id taken elsewhere shows before any
+batch that is not written yet. A producer stays open in its Python worker; until another producer takes the id, only it
+can move the marker. Lanes hop between workers, so the marker is sent first: an id taken elsewhere shows before any
 row was consumed.
 """
 
@@ -167,7 +167,7 @@ class _Lane:
         self.marker = batch + 1
 
     def close(self) -> None:
-        """Lets go without settling: whoever opens the lane next does that."""
+        """Lets go without settling: the next producer of the lane does that."""
         with contextlib.suppress(Exception):
             self.producer.purge()
             self.consumer.close()

@@ -1,4 +1,5 @@
-"""What an exactly-once topic sink pins in its checkpoint: who it is, and how it lays rows out, batch by batch (pure).
+"""What an exactly-once topic sink pins in its checkpoint: its identity, and how it lays rows out, batch by batch
+(pure).
 
 A batch that runs again must send every row to the partition and the lane it went to before. A layout therefore counts
 from a batch on: a batch that was begun keeps the one it was begun with, and a topic that has grown is followed from
@@ -131,8 +132,8 @@ def follow(
     last = state.layouts[-1]
     if partitions < last.partitions:
         raise PipelineError(
-            f"topic {topic} has {partitions} partitions, the checkpoint knows {last.partitions}: it was made anew;"
-            " start with a new checkpoint"
+            f"topic {topic} has {partitions} partitions, the checkpoint knows {last.partitions}: the topic was"
+            " deleted and made again; start with a new checkpoint"
         )
     wanted = Layout(from_batch=next_fresh, partitions=partitions, lanes=min(lanes, partitions), by_source=by_source)
     if replace(wanted, from_batch=last.from_batch) == last:

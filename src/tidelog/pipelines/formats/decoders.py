@@ -72,7 +72,7 @@ def decode_json(data: Column, schema: StructType) -> Decoded:
     Spark's parser stops after the first object and would drop what follows without a word. So the record becomes the
     first of two elements of an array, and the second is a mark: only a record that is one whole element leaves two
     elements, with the mark in its place. A record that knew the names could bring a mark of its own, so they are made
-    by chance, for every frame anew. They are short because every record pays for them.
+    by chance, newly for every frame. They are short because every record pays for them.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import ArrayType, ByteType, StructField, StructType

@@ -1,6 +1,6 @@
 """Protobuf in frames of Spark: by Spark's own functions where their jar is in the session, else by Python workers.
 
-Both have the same columns and answer the same bytes in the same way; a session need not be told which it is. The
+Both have the same columns and answer the same bytes in the same way; a session need not know which it is. The
 framing of a schema registry is always opened and made here, since Spark has no function for it.
 """
 

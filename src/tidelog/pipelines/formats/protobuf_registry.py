@@ -1,8 +1,8 @@
 """Protobuf schemas in a schema registry: found, compiled, registered.
 
 A schema there is one file. What it imports is registered under subjects of their own and named as references; the
-files of Protobuf itself are known to everybody. Registries answer with the text of the file or, asked for it and able
-to, with its descriptor; text is compiled by protoc (grpcio-tools), in a process of its own.
+files of Protobuf itself are part of every installation. Registries answer with the text of the file or, asked for it
+and able to, with its descriptor; text is compiled by protoc (grpcio-tools), in a process of its own.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _registered(answer: Any, *, identity: int, version: int) -> Registered:
 
 
 def newest_version(registry: str, subject: str, kind: str) -> Registered | None:
-    """The newest version of a subject; None where nobody has registered one."""
+    """The newest version of a subject; None where none is registered."""
     try:
         return subject_version(registry, subject, "latest", kind)
     except UnknownSubject:

@@ -105,7 +105,7 @@ class Audit:
 
 
 def check_audit(topic: str, path: str, *, bootstrap: str, client: Mapping[str, str] | None = None) -> None:
-    """PipelineError for what can be told without Spark."""
+    """PipelineError for what can be found without Spark."""
     check_columns(path, COLUMNS)
     partition_counts(bootstrap, [topic], client)
 
@@ -121,7 +121,7 @@ def audit(
 ) -> Audit:
     """Compares the committed records of a topic, as they are now, with the rows of a table.
 
-    `progress` is told what is done next.
+    `progress` gets what is done next.
     """
     from pyspark.sql import functions
 

@@ -39,7 +39,7 @@ class Compacted:
 
 
 def check_compact(path: str, master: str) -> None:
-    """PipelineError for what can be told without Spark."""
+    """PipelineError for what can be found without Spark."""
     found = local_format(path)
     if found not in (None, "delta") and master.startswith("sc://"):
         raise _needs_jvm(str(found))

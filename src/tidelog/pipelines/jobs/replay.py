@@ -79,7 +79,7 @@ class Replayed:
 
 
 def check_replay(request: Replay, *, bootstrap: str) -> None:
-    """PipelineError for what can be told without Spark."""
+    """PipelineError for what can be found without Spark."""
     if request.from_ms is not None and request.until_ms is not None and request.from_ms >= request.until_ms:
         raise PipelineError("no record is in that range of time: it ends before it begins")
     check_columns(request.path, COLUMNS, ADVICE)
@@ -106,7 +106,7 @@ def replay(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     stop: threading.Event | None = None,
 ) -> Replayed:
-    """Writes the rows; `progress` is told rows done and rows in all after every slice."""
+    """Writes the rows; `progress` gets rows done and rows in all after every slice."""
     ended = stop or threading.Event()
     frame = _select(spark, request)
     home = _home(request)

@@ -153,7 +153,7 @@ def _explain_rule(pipeline: Pipeline, relation_name: str, rule_name: str, row: s
 
 
 def _place_in_sql(pipeline: Pipeline, sink: Sink, text: str) -> str:
-    """The statement or rule, with its line, that failed while rows went through it; empty if that cannot be told."""
+    """The statement or rule, with its line, that failed while rows went through it; empty if it is not known."""
     for number, shown in _SQL_CONTEXT.findall(text):
         part = shown.strip(". ")
         for relation in (pipeline.relation(name) for name in upstream(pipeline, sink.input)):
@@ -181,8 +181,8 @@ def _explain_loss(text: str, topics: Sequence[str]) -> str:
     if not any(topic in what for topic in topics):
         what = f"topic {' or '.join(topics)}: {what}"
     advice = (
-        "records were deleted before they were read (or the topic is gone); the query stands still so that nobody "
-        "overlooks it; `on-data-loss: continue` in the source goes on with what is left"
+        "records were deleted before they were read (or the topic is gone); the query stands still so that it "
+        "is not overlooked; `on-data-loss: continue` in the source goes on with what is left"
     )
     return f"{what}: {advice}"
 

@@ -110,7 +110,7 @@ class FrameBuilder:
                     frame.dropDuplicatesWithinWatermark(columns) if frame.isStreaming else frame.dropDuplicates(columns)
                 )
             case _:
-                raise AssertionError(f"a relation nobody knows: {relation}")
+                raise AssertionError(f"an unknown relation: {relation}")
 
     def _read_topic(self, source: TopicSource, *, sends: bool, counts: bool) -> DataFrame:
         from tidelog.pipelines.topics.topic_source import read_topic
@@ -216,7 +216,7 @@ class FrameBuilder:
 
 
 def _silence_stacks() -> None:
-    """PySpark logs errors of the analysis and of batches with their whole stack; here they are told in one line."""
+    """PySpark logs errors of the analysis and of batches with their whole stack; here they become one line."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):

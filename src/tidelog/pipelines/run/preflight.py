@@ -1,7 +1,7 @@
 """What is looked at before Spark is started: the broker, topics, tables and files. Nothing is changed here.
 
-A JVM takes seconds to start; a name that was mistyped is told before that. What only Spark can see (a table in a remote
-file system, the columns of a statement) is left to it.
+A JVM takes seconds to start; a name that was mistyped is reported before that. What only Spark can see (a table in a
+remote file system, the columns of a statement) is left to it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def named(pipeline: Pipeline, line: int, what: str) -> Iterator[None]:
     except PipelineError as error:
         if not line:
             raise
-        # Who does not answer stays known to the command.
+        # The command still has to know which server does not answer.
         cause = error if isinstance(error, Unreachable) else None
         raise PipelineError(f"{place_of(pipeline, line)}: {what}: {error}") from cause
 

@@ -149,7 +149,8 @@ class PipelineRun:
         return Watched(status, start, explain, self._pipeline.restart)
 
     def _require_broker(self, sink: Sink) -> None:
-        """Clients try for a long time before they say that nobody is there; the other queries are watched meanwhile."""
+        """Clients try for a long time before they report that no broker answers; the other queries are watched
+        meanwhile."""
         parts = [self._pipeline.relation(name) for name in upstream(self._pipeline, sink.input)]
         needed = isinstance(sink, TopicSink) or any(isinstance(part, TopicSource) for part in parts)
         if needed and not is_reachable(self._bootstrap):
@@ -158,7 +159,7 @@ class PipelineRun:
     def _tick(self, tick: Callable[[], None]) -> None:
         if self._files.is_asked_to_stop():
             self.stop.set()
-        # Before anybody is told: whoever hears of a batch and asks for the status must find it there.
+        # Before the batch is reported: a reader of the report who asks for the status must find the batch there.
         is_news = [status.as_document() for status in self.statuses] != self._written
         if is_news or time.monotonic() - self._written_at > STATE_WRITE_SECONDS:
             self._write_state(running=True)

@@ -1,9 +1,9 @@
-"""What a run leaves in the checkpoint directory for other commands: who runs, how it goes, a wish to stop.
+"""What a run leaves in the checkpoint directory for other commands: its process, its progress, a wish to stop.
 
     <checkpoint>/pipeline.json    what the checkpoint was written for (spec/fingerprint.py); outlives runs
     <checkpoint>/run.json         process id, host, status of every query; renewed with every change, and each second
     <checkpoint>/run.lock         held while a run goes on: the proof that it does, even after kill -9
-    <checkpoint>/stop             somebody wants the run to end
+    <checkpoint>/stop             the run is asked to end
     <checkpoint>/<sink>/          Spark's own checkpoint of the query of that sink
 
 A checkpoint in a remote file system has these files in the local state directory instead; `status` and `stop` then

@@ -100,7 +100,7 @@ class Watched:
 
 
 class Supervisor:
-    """Starts the queries and watches them until all are over or somebody wants them to stop."""
+    """Starts the queries and watches them until all are over or the run is stopped."""
 
     def __init__(self, watched: Mapping[str, Watched], report: Report) -> None:
         self._watched = watched

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.conf import SparkConf
 
 NOISE = b"WARNING: Using incubator modules:"
-"""Spark asks for a module of vector instructions; nobody can do anything about what Java says to that."""
+"""Spark asks for a module of vector instructions; what Java says to that is no use to the user."""
 _LINES_HELD_MAX = 100
 _LINES_TOLD_MAX = 3
 

@@ -23,7 +23,7 @@ _FRAME = Struct(">qb")
 _FRAME_BYTES_MAX = 1 << 20
 _KINDS = range(12)
 _TLS = (0x15, 0x16)
-"""How a record begins that a port for TLS answers to plain text: it is somebody to talk to."""
+"""How a record begins that a port for TLS answers to plain text: the port answers."""
 
 
 def check_master_answers(master: str) -> None:

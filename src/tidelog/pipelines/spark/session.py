@@ -3,7 +3,7 @@
 The master is an argument, or `TIDELOG_SPARK_MASTER`, or `local[*]`; no code changes between them. A local session
 listens on 127.0.0.1 only. On a cluster the executors get the jars and this package from the driver; compiled packages
 (confluent-kafka, pyarrow) must be in the Python they run, which `python=` chooses or ships. A Spark Connect server
-(`sc://`) has its jars and packages from whoever started it.
+(`sc://`) has the jars and packages that it was started with.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MASTER_VARIABLE = "TIDELOG_SPARK_MASTER"
 DEFAULT_MASTER = "local[*]"
 JARS_SETTING = "spark.tidelog.jars"
-"""Names the jars a session was made with, so that a running session can be told from one that lacks some."""
+"""Names the jars a session was made with, so that a running session that lacks some is recognised."""
 _MASTERS = ("local", "spark://", "yarn", "k8s://", "sc://")
 _ARCHIVES = (".tar.gz", ".tgz", ".zip", ".tar")
 
@@ -57,8 +57,8 @@ def session(
     `tables` adds "delta" or "iceberg", `packages` further jars by Maven coordinate, `config` Spark settings (they win
     over the ones chosen here). `python` is the interpreter of the executors, or an archive of an environment that is
     shipped to them (a local session needs none and leaves it); by default what PYSPARK_PYTHON says, else the one that
-    runs this. Raises PipelineError with one line: no Java, a wrong Java, jars that cannot be fetched, a master
-    nobody knows.
+    runs this. Raises PipelineError with one line: no Java, a wrong Java, jars that cannot be fetched, an unknown
+    master.
     """
     chosen = choose_master(master)
     if find_spec("pyspark") is None:
@@ -120,7 +120,7 @@ def default_settings(master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
             SHUFFLE_PARTITIONS: str(max(2, local_threads(master))),
-            # Delta reads its log in 50 tasks unless told otherwise, which is most of a small commit.
+            # Delta reads its log in 50 tasks by default, which is most of a small commit.
             DELTA_LOG_PARTITIONS: "2",
         }
     return settings

@@ -1,4 +1,4 @@
-"""How many partitions a shuffle has on a cluster: as many as it has cores, where nobody chose a number.
+"""How many partitions a shuffle has on a cluster: as many as it has cores, unless the user chose a number.
 
 Spark's own default of 200 is a task each for every batch of a stream, whatever the batch holds: most of the time that a
 small stream takes. A stream keeps the number it began with (Spark stores it in the checkpoint). Queries over tables

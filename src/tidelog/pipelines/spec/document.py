@@ -1,4 +1,5 @@
-"""A YAML file as sections that know their lines: every key is asked for once, what nobody asked for is a wrong key.
+"""A YAML file as sections that know their lines: each reader asks for its keys, and a key that no reader asks for is
+wrong.
 
 Problems are collected, not raised, so that one look at a file tells everything that is wrong with it. `${NAME}` and
 `${NAME:-default}` in a value are taken from the environment. Values are the text they are written as.

@@ -11,7 +11,7 @@ from tidelog.pipelines.spec.suggestions import did_you_mean
 
 
 def check_graph(pipeline: Pipeline, document: Document, named: Sequence[str]) -> None:
-    """Complains about missing and doubled names, cycles, parts nobody uses and state without an end.
+    """Reports missing and doubled names, cycles, parts that are not used, and state without an end.
 
     `named` are all sources and steps of the file, those too that could not be read.
     """
@@ -104,7 +104,7 @@ def _check_deduplication(pipeline: Pipeline, document: Document) -> None:
 
 def _check_loops(pipeline: Pipeline, document: Document) -> None:
     """What a stream writes must not be what it reads: its own records would come back to it for ever."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for sink in pipeline.sinks.values():
         parts = [pipeline.relation(name) for name in upstream(pipeline, sink.input)]
         read = {topic for part in parts if isinstance(part, TopicSource) and part.streaming for topic in part.topics}
@@ -112,8 +112,8 @@ def _check_loops(pipeline: Pipeline, document: Document) -> None:
             line = sink.lines.get("topic", sink.line)
             document.complain(line, f"sink {sink.name} writes topic {sink.topic}, which it reads; use another topic")
         for part in parts:
-            if part.dead_letters in read - told:
-                told.add(part.dead_letters)
+            if part.dead_letters in read - reported:
+                reported.add(part.dead_letters)
                 text = f"the dead letters of {part.name} go to {part.dead_letters}, which sink {sink.name} reads"
                 document.complain(part.line, f"{text}; use another topic")
 

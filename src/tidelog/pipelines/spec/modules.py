@@ -12,7 +12,7 @@ _SOURCE_BYTES_MAX = 8 << 20
 
 
 def find_missing(function: str, directory: Path) -> str:
-    """What is wrong with `module:function`; empty when it is there, or when that cannot be told without running it."""
+    """What is wrong with `module:function`; empty when it is there, or when only running it would show."""
     module, _, name = function.partition(":")
     try:
         found = _locate(module, str(directory.absolute()))

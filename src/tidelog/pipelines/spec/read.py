@@ -62,7 +62,7 @@ def read_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> P
         restart=_read_restart(root),
     )
     root.close()
-    # What is there but wrong is still there: those who read it are not wrong as well.
+    # A part that is wrong is still there: the parts that read it are not wrong as well.
     check_graph(pipeline, document, named=[*root.names_in("sources"), *root.names_in("steps")])
     document.raise_problems()
     return pipeline

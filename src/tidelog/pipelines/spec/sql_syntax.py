@@ -1,7 +1,7 @@
-"""Mistakes in a SQL statement that can be told without Spark, and only those: what Spark takes is never refused.
+"""Mistakes in a SQL statement that can be found without Spark, and only those: what Spark takes is never refused.
 
 sqlglot parses the statement in Spark's dialect. It does not know all that Spark takes, so its refusal alone proves
-nothing. A mistake is told when there is a second sign of it: brackets or quotes that do not match, a statement that
+nothing. A mistake is reported when there is a second sign of it: brackets or quotes that do not match, a statement that
 ends where something must follow, a word which makes the statement whole when it is spelled like a keyword, or a
 statement with none of the constructs in which the two differ. docs/adr/0022 says how that was measured.
 """

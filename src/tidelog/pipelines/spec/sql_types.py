@@ -1,4 +1,4 @@
-"""Types that a schema or a CAST names and that Spark does not have: told by their names, without Spark.
+"""Types that a schema or a CAST names and that Spark does not have: found by their names, without Spark.
 
 What the walk over the tokens does not follow it leaves to Spark.
 """

@@ -63,7 +63,7 @@ def append_batch(
 
 
 def files_in_doubt(files: Files) -> set[str]:
-    """Files of batches that are not done: whoever finishes those looks for them under these names.
+    """Files of batches that are not done: a batch that is run again looks for its files under these names.
 
     Asked after a directory was listed: a batch that was done by then has all its files in the list, or none.
     """

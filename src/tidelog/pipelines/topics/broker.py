@@ -1,7 +1,7 @@
 """What the driver asks a broker before a query starts: does a topic exist, how many partitions has it.
 
-Asked over the wire with confluent-kafka; a broker that does not answer, or a topic nobody made, is one clear line
-instead of a query that fails later.
+Asked over the wire with confluent-kafka; a broker that does not answer, or a topic that does not exist, is one clear
+line instead of a query that fails later.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _unquoted(text: str) -> str:
 
 
 def _trusted(given: Mapping[str, str]) -> dict[str, str]:
-    """Whom librdkafka trusts."""
+    """The certificates that librdkafka trusts."""
     if "ssl.ca.location" in given or "ssl.ca.pem" in given:
         return {}
     if "ssl.truststore.certificates" in given:
@@ -129,7 +129,7 @@ def _trusted(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _own_certificate(given: Mapping[str, str], settings: dict[str, str]) -> dict[str, str]:
-    """How librdkafka says who it is; a key store is taken out of `settings` where it is not PKCS #12."""
+    """How librdkafka authenticates; a key store is taken out of `settings` where it is not PKCS #12."""
     kind = given.get("ssl.keystore.type", "PKCS12").upper()
     if any(name.startswith("ssl.certificate.") for name in given):
         settings.pop("ssl.keystore.location", None)

@@ -266,8 +266,8 @@ def producer_settings(bootstrap: str, options: Mapping[str, str] | None = None) 
             "queue.buffering.max.messages": "200000",
             "queue.buffering.max.kbytes": "262144",
             **LARGE_RECORDS,
-            # Otherwise librdkafka forgets its brokers when none answers, but not who coordinates a group, and waits
-            # for that one without end when the batch marker is sent (librdkafka issues 5511 and 5456).
+            # Otherwise librdkafka forgets its brokers when none answers, but not the coordinator of a group, and
+            # waits for that without end when the batch marker is sent (librdkafka issues 5511 and 5456).
             "metadata.recovery.strategy": "none",
             **(options or {}),
         },

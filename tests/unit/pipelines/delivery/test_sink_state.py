@@ -48,7 +48,7 @@ def test_a_first_run_that_began_nothing_starts_over() -> None:
     [
         ({"topic": "u"}, "writes topic t, not u"),
         ({"partitioner": "crc32"}, "partitioner murmur2, not crc32"),
-        ({"partitions": 1}, "made anew"),
+        ({"partitions": 1}, "made again"),
         ({"key": KeyEncoding(format="registry-avro", schema="7")}, r"keys as json, not registry-avro \(schema id 7\)"),
     ],
 )

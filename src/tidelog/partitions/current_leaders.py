@@ -1,4 +1,5 @@
-"""Who leads a partition that this node does not, told with the refusal (KIP-951): the client can go there at once."""
+"""The leaders of partitions that this node does not lead, named in the refusal (KIP-951), so that the client can go
+there at once."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ class _Fetch:
     def _leaders_elsewhere(
         self, answers: list[tuple[FetchTarget, PartitionAnswer]]
     ) -> dict[tuple[TopicKey, int], tuple[int, int]]:
-        """Who leads the partitions that this node does not, so that the client need not ask."""
+        """The leaders of the partitions that this node does not lead, so that the client need not ask."""
         self._count_errors(answers)
         return leaders_elsewhere(
             self._service.metadata.image,

@@ -88,7 +88,8 @@ class Flushing:
         if failure is None:
             self._partition.local_end_reached(self._partition.log.recovery_point)
         elif self._commit.failure is None and self._timer is None and not self._is_stopped:
-            # It did not begin, and nobody may append again before it is done: a follower fetches on only after that.
+            # The sync did not begin, and no other append may ask for one: a follower fetches again only after this
+            # sync.
             self._timer = self._loop.call_later(RETRY_S, self._try_again)
 
     def _try_again(self) -> None:

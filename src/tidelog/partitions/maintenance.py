@@ -1,4 +1,4 @@
-"""What must happen to logs without anyone asking: retention, compaction, checkpoints, forgetting old producers.
+"""What happens to logs without a request: retention, compaction, checkpoints, forgetting old producers.
 
 Each chore has its own interval and runs on the event loop in small steps; compaction and the removal of files run in
 threads. A chore that fails, or fails for one log, is reported and tried again at its next turn: the node serves on,

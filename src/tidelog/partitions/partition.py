@@ -1,4 +1,4 @@
-"""One partition replica on this node: its log, its role, and those who wait for it.
+"""One partition replica on this node: its log, its role, and the produces and fetches that wait for it.
 
 All methods run on the node's event loop, which owns the partition; there are no locks. Durability: after `append`
 the bytes are in the page cache (they survive kill -9 of this process); with `tidelog.flush=ack` the high watermark,
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class CommitWaiter(Protocol):
-    """Someone who wrote to a partition: a produce with acks=all, or the host of a coordinator."""
+    """The writer of records that are not committed yet: a produce with acks=all, or the host of a coordinator."""
 
     def partition_committed(self, partition: Partition, /) -> None:
         """The high watermark has reached the offset waited for."""
 
     def partition_gone(self, partition: Partition, error: BrokerError, /) -> None:
-        """It will not, or nobody here will know: the partition was deleted, its disk failed, or another node leads it
-        now."""
+        """This node will not see that offset committed: the partition was deleted, its disk failed, or another node
+        leads it now."""
 
     def gives_up_short_of_replicas(self, partition: Partition, /) -> bool:
         """Too few replicas are in sync for anything to be committed now; whether that ends the wait."""
@@ -120,9 +120,9 @@ class Partition:
         self.follower_throttle: ReplicationThrottle | None = None
         """The same for what this node fetches for the partition."""
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
-        """Offset the high watermark must reach, and who waits for it; ascending, because appends are."""
+        """The offset that the high watermark must reach, and its waiter; ascending, because appends are."""
         self._report_waiters: list[Callable[[], None]] = []
-        """Who wants to hear when a replica has fetched, nodes have come or gone, or the role has changed."""
+        """Called when a replica has fetched, nodes have come or gone, or the role has changed."""
         self._role: ReplicaState = role
         self._leader: LeaderState | None = role if isinstance(role, LeaderState) else None
         """The role once more, while it is the leader's."""
@@ -227,7 +227,8 @@ class Partition:
             self._in_sync_moved(leader, leader.in_sync_answered(outcome, now_ms))
 
     def recount(self, now_ms: int) -> None:
-        """Time has passed or nodes have come or gone: who counts, and who is to leave the in-sync set?"""
+        """Time has passed, or nodes have come or gone: decides which replicas the high watermark waits for, and
+        proposes those that leave the in-sync set."""
         leader = self._leader
         if leader is None:
             return
@@ -304,7 +305,7 @@ class Partition:
 
     def _high_watermark_moved(self) -> None:
         high_watermark = self._role.high_watermark
-        # Nobody may ever ask for the last stable offset here: of a follower nobody does.
+        # At once and not when the last stable offset is read: a follower never reads it.
         self.log.producer_state.high_watermark_moved(high_watermark)
         if self.commit_waiters:
             ready = [waiter for offset, waiter in self.commit_waiters if offset <= high_watermark]
@@ -327,7 +328,7 @@ class Partition:
             self._shell.follower_synced(self)
 
     def retire(self, error_code: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
-        """The partition leaves this node: whoever waits is answered now."""
+        """The partition leaves this node: all waiting requests are answered now."""
         self.failure = BrokerError(error_code)
         self._stop_flushing()
         self._release_waiters(self.failure)

@@ -1,7 +1,7 @@
 """All partitions this node holds, by name and by topic id; follows the metadata image.
 
 The table is the only place where logs are opened, created and deleted, so what is on disk and what the image says
-cannot drift apart: each change of the image is carried out here before anyone is told that it happened.
+cannot drift apart: each change of the image is carried out here before any other subscriber sees it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class PartitionTable:
         self._offline: dict[tuple[TopicKey, int], BrokerError] = {}
         """Partitions whose log could not be opened, and why; under name and id alike."""
         self._is_opening_beside = False
-        """Threads are at the files of logs that may be anyone's."""
+        """Threads work on the files of logs, of any partition."""
 
     @property
     def directory_path(self) -> Path:
@@ -100,7 +100,7 @@ class PartitionTable:
             self._open_topic(topic, topic.partitions, config)
         strays = [found for found in self._directory.list_partitions() if found not in self._directory.logs]
         if len(strays) > 1:
-            # One of them is the metadata log itself. Never deleted: they may be somebody's data.
+            # One of them is the metadata log itself. Never deleted: they may hold data of a user.
             logger.warning("logs on disk that belong to no topic are left alone", count=len(strays) - 1)
 
     async def prepare(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -185,7 +185,7 @@ class PartitionTable:
         partition.follower_throttle = self._follower_throttle if fetches else None
 
     def _follow_brokers(self, image: MetadataImage) -> None:
-        """Nodes came, went, or were fenced: whom does each leader wait for now?"""
+        """Nodes came, went, or were fenced: each leader decides which replicas the high watermark waits for."""
         live = {broker.node_id: broker.epoch for broker in image.active_brokers()}
         if live == self._live_brokers:
             return
@@ -222,8 +222,8 @@ class PartitionTable:
                 self._offline.pop((key, index), None)
 
     def open_refused(self) -> None:
-        """Tries anew to open the logs for which there was no room: nobody may ever say anything new about them. What
-        is damaged stays as it is."""
+        """Opens the logs for which there was no room: no later delta may name their partitions. Damaged logs stay
+        offline."""
         image = self._image
         if not self._offline or image is None or self._is_opening_beside:
             return
@@ -399,7 +399,7 @@ class PartitionTable:
     def delete_records(self, partition: Partition, before_offset: int) -> int:
         """Moves the start of a log forward, so that it stays there after a crash; returns where it is now.
 
-        StorageFailure when the disk has no room even for that: then segments that nobody can read any more go at once,
+        StorageFailure when the disk has no room even for that: then segments below the new start go at once,
         and a second attempt finds room."""
         log = partition.log
         log.rearranger.delete_records_before(before_offset)
@@ -410,7 +410,7 @@ class PartitionTable:
                 with contextlib.suppress(StorageFailure):
                     log.writer.roll()
             log.rearranger.delete_old_segments(lambda _: True, log.log_start_offset)
-            raise StorageFailure(f"{partition} cannot be told where to begin: {error}") from error
+            raise StorageFailure(f"the log of {partition} cannot note its new start: {error}") from error
         return log.log_start_offset
 
     def high_watermarks(self) -> dict[TopicPartition, int]:

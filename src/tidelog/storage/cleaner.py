@@ -96,7 +96,7 @@ class LogCleaner:
         try:
             self._call_owner(self._done, topic_partition, log, plan, done)
         except RuntimeError:
-            # The owner's loop is closed: nobody will take the result.
+            # The owner's loop is closed: the result is not needed any more.
             if done.exception() is None:
                 done.result().discard()
 

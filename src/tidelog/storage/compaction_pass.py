@@ -229,7 +229,7 @@ class _Pass:
                     pending, pending_bytes = [], 0
         if last is not None and not last[1]:
             # Where the group ended must stay readable from the file: a swap finished after a crash relies on it.
-            # The batch belongs to nobody, so that it can neither revive a producer nor begin a transaction.
+            # The batch has no producer, so that it can neither revive a producer nor begin a transaction.
             pending.append(_empty_batch(last[0], anonymous=True))
             pending_bytes += len(pending[-1])
             self._index(segment, pending[-1])

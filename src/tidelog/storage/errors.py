@@ -1,4 +1,4 @@
-"""The faults of the disk, told apart by what the owner of a log may still do.
+"""The faults of the disk, by what the owner of a log may still do.
 
 StorageFailure: this operation did not happen; the log is as it was and may be used on. CorruptLog: bytes that were
 promised are damaged; the partition must go offline. CorruptIndex and CorruptSnapshot never leave `storage`: what they

@@ -1,9 +1,10 @@
-"""When appended records reach the disk: group commit for those who wait, Kafka's flush settings for those who do not.
+"""When appended records reach the disk: group commit for requests that wait for it, Kafka's flush settings for the
+rest.
 
-One fsync at a time per log; whoever asks while it runs is answered together by the next one. The fsync runs in the
-executor, everything else on the owner's thread. A failed fsync is never tried again: the kernel may have dropped the
-pages it could not write and would report success for what is lost. All waiters get the error and the log stays failed
-(`failure`). One that could not even begin fails its waiters only.
+One fsync at a time per log; all requests that come while it runs are answered together by the next one. The fsync runs
+in the executor, everything else on the owner's thread. A failed fsync is never tried again: the kernel may have dropped
+the pages it could not write and would report success for what is lost. All waiters get the error and the log stays
+failed (`failure`). One that could not even begin fails its waiters only.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ class GroupCommit:
         self._on_failure = on_failure
         self._running = False
         self._waiters: list[FlushCallback] = []
-        """Whom the running fsync does not cover."""
+        """Waiters that the running fsync does not cover."""
         self._requested = False
-        """Somebody asked since the running fsync began, waiting or not."""
+        """Whether a sync was asked for since the running fsync began, by a waiter or not."""
 
     @property
     def is_running(self) -> bool:
@@ -115,7 +116,7 @@ class GroupCommit:
         self.flushes += 1
         self._running = False
         self._log.finish_flush(flush)
-        # The next fsync begins before the waiters are told: the disk should not idle while replies are built.
+        # The next fsync begins before the waiters are answered: the disk should not idle while replies are built.
         if self._requested:
             self._start()
         for callback in waiters:

@@ -103,7 +103,7 @@ def find_logs(path: str) -> list[str]:
 def verify_log(
     directory: str, *, open_records: bool = False, progress: Callable[[int], None] | None = None
 ) -> LogReport:
-    """Read every batch and every index of a log. `progress` is told the bytes read so far."""
+    """Read every batch and every index of a log. `progress` gets the bytes read so far."""
     problems: list[Problem] = []
     names = sorted(os.listdir(directory))
     bases = [offset for name in names if (offset := offset_of_name(name)) is not None and name[20:] == LOG_SUFFIX]

@@ -1,7 +1,7 @@
 """Files that no log has any more, until their space is freed.
 
 What a log drops is renamed at once and removed later, in another thread: to unlink a segment of a gigabyte takes the
-file system a good part of a second. `file.delete.delay.ms` says how much later. Nobody needs the wait (readers hold
+file system a good part of a second. `file.delete.delay.ms` says how much later. The wait is not needed (readers hold
 the files they read open), so it ends early when the disk has less room than what waits would free.
 A start removes what a crash left behind: the names say that it is not wanted any more.
 """

@@ -1,4 +1,4 @@
-"""The data directory of a node: who owns it, which logs lie in it, and what is remembered from the last stop.
+"""The data directory of a node: its owner, which logs lie in it, and what is remembered from the last stop.
 
 Opening takes the lock and reads the small files; each log is opened when the node asks for it. A clean stop leaves
 checkpoints and a marker, so that the next start scans nothing. Deleting a log renames its directory first: after that
@@ -105,7 +105,7 @@ class LogDirectory:
     ) -> LogDirectory:
         """Lock and read the directory, making it when it is missing; DirectoryRefused when it cannot be had.
 
-        `directory_id` is for a new directory whose id was told to others already.
+        `directory_id` is for a new directory whose id other nodes know already.
         """
         traces = Traces(path)
         try:

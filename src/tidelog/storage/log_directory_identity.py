@@ -1,4 +1,4 @@
-"""Whose a data directory is: the lock that keeps a second process out, and `meta.properties`.
+"""To which node a data directory belongs: the lock that keeps a second process out, and `meta.properties`.
 
 Both locks are taken because they keep out different things: `flock` another node in this very process, the POSIX lock
 Kafka itself, which takes the same one on the same file.
@@ -63,8 +63,8 @@ class DirectoryLock:
             os.close(self._fd)
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise DirectoryRefused(f"the data directory {directory} cannot be locked: {error.strerror}") from None
-            who = f"process {holder}" if holder.isdigit() else "another process"
-            raise DirectoryRefused(f"the data directory {directory} is in use by {who}") from None
+            owner = f"process {holder}" if holder.isdigit() else "another process"
+            raise DirectoryRefused(f"the data directory {directory} is in use by {owner}") from None
         with suppress(OSError):
             # The lock holds without the name of its holder, and what makes room on a full disk is only now to come.
             os.ftruncate(self._fd, 0)
@@ -95,7 +95,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def read_identity(directory: str) -> DirectoryIdentity | None:
-    """What `meta.properties` says; None for a directory nobody has used yet."""
+    """What `meta.properties` says; None for a directory that was not used yet."""
     path = os.path.join(directory, META_FILE)
     try:
         content = read_whole(path)
@@ -133,7 +133,8 @@ def claim_identity(
     directory_id: str | None = None,
     system: System = SYSTEM,
 ) -> DirectoryIdentity:
-    """Read whose the directory is, or write it into a new one. Without a cluster id, any (or a new one) is taken."""
+    """Read the identity of the directory, or write it into a new one. Without a cluster id, any (or a new one) is
+    taken."""
     found = read_identity(directory)
     if found is None:
         if foreign := foreign_directories(directory):

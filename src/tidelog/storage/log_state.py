@@ -1,7 +1,7 @@
 """What is known of one log: its segments in order, where it begins and ends, its producers and leader epochs.
 
-Everybody who has the state may read its fields; only its methods change them, so that what the class promises holds
-whoever appends, truncates or deletes (`log_writer`, `log_rearranger`, `log_flusher`). Owned by one thread.
+All holders of the state may read its fields; only its methods change them, so that what the class promises holds
+whichever part appends, truncates or deletes (`log_writer`, `log_rearranger`, `log_flusher`). Owned by one thread.
 """
 
 from __future__ import annotations

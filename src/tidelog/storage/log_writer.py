@@ -301,7 +301,7 @@ def reserved_bytes(config: TopicConfig) -> int:
 
 
 def _answer_duplicate(duplicate: AppendedBatch) -> AppendResult:
-    # Kafka answers with the timestamp of the batch as append time here, whoever stamped it.
+    # Kafka answers with the timestamp of the batch as append time here, producer's or broker's.
     return AppendResult(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
 
 

@@ -139,8 +139,9 @@ class ProducerState:
         No client sends a batch again when its transaction has ended: what looks like it holds other records, under
         numbers that were used before. Kafka takes it for a duplicate, and they are lost; here it is refused.
 
-        A producer nobody remembers may begin with any sequence: its state may have gone with old segments. Batches that
-        the broker writes for a producer (offset commits in a transaction) carry no sequence and are not checked for it.
+        A producer that is not remembered may begin with any sequence: its state may have gone with old segments.
+        Batches that the broker writes for a producer (offset commits in a transaction) carry no sequence and are not
+        checked for it.
         """
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -312,7 +313,7 @@ class ProducerState:
         return first_open
 
     def high_watermark_moved(self, high_watermark: int) -> None:
-        """Transactions whose marker is below are over for everyone."""
+        """Transactions whose marker is below are over for all readers."""
         undelivered = self._undelivered
         if not undelivered:
             return
@@ -366,7 +367,7 @@ class ProducerState:
         return entries
 
     def restore(self, entries: Iterable[ProducerSnapshotEntry], now_ms: int) -> None:
-        """Replace everything with a snapshot, leaving out who expired in the meantime."""
+        """Replace everything with a snapshot, leaving out producers that expired in the meantime."""
         self.clear()
         for saved in entries:
             if saved.txn_first_offset < 0 and now_ms - saved.timestamp >= self.expiration_ms:

@@ -82,7 +82,7 @@ def load_log(
         segment.index_interval_bytes = index_interval_bytes
     damaged = [base for base, size in listing.txn_indexes.items() if size % TXN_ENTRY_SIZE]
     if damaged:
-        # What was aborted can only be told by replaying the producers.
+        # Which transactions were aborted is only known by replaying the producers.
         clean_shutdown = False
         recovery_point = min(recovery_point, *damaged)
     snapshots = dict(listing.snapshots)
@@ -137,7 +137,7 @@ def assign_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
 def _load_producer_state(
     folder: Folder, segments: list[Segment], state: ProducerState, snapshots: dict[int, int], end: int, now_ms: int
 ) -> None:
-    """After a clean stop there is a snapshot of the end; its size tells whether it holds anyone."""
+    """After a clean stop there is a snapshot of the end; its size shows whether it holds a producer."""
     if snapshots.get(end) == EMPTY_SIZE or (len(segments) == 1 and segments[0].size == 0 and end not in snapshots):
         return
     rebuild_producer_state(folder, segments, state, snapshots, end, now_ms)
@@ -148,7 +148,7 @@ def rebuild_producer_state(
 ) -> None:
     """The state at offset `end`: the newest good snapshot up to there, and the batches since.
 
-    Snapshots beyond `end` describe a log that is no more, and damaged ones help nobody: both are removed.
+    Snapshots beyond `end` describe a log that is no more, and damaged ones are of no use: both are removed.
     """
     state.clear()
     for offset in [offset for offset in snapshots if offset > end]:

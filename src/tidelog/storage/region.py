@@ -1,4 +1,4 @@
-"""A stretch of a log file: what a read answers with. No bytes move until somebody asks for them.
+"""A stretch of a log file: what a read answers with. No bytes move until they are loaded or sent.
 
 The region keeps its file open, so it stays readable when the segment is deleted or compacted away in the meantime.
 """

@@ -19,7 +19,7 @@ logger = logging.getLogger("tidelog.storage")
 
 def reserve_blocks(fd: int, size_bytes: int) -> None:
     """Reserve the first bytes of a file; OSError when the disk has no room for them."""
-    import ctypes  # Only who preallocates pays for it.
+    import ctypes  # Only nodes that preallocate pay for it.
 
     try:
         fallocate = ctypes.CDLL(None, use_errno=True).fallocate

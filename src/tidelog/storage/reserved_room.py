@@ -1,7 +1,7 @@
-"""Some room on the disk that nobody else can take: a file that holds nothing and can go when there is no other.
+"""Reserved room on the disk: a file that holds nothing and is deleted when there is no other room.
 
 What frees space has to be written down first, and so has the start of a node. On a disk that is full to the last byte
-neither would be possible, and the operator who wants to delete a topic would be told that there is no room for it.
+neither would be possible: even deleting a topic would fail for want of room.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ReservedRoom:
             self.give_up()
 
     def give_up(self) -> None:
-        """The caller writes at once, before anybody else does."""
+        """The caller has to write at once, before another writer takes the room."""
         with suppress(FileNotFoundError):
             self._disk.unlink(self._path)
 

@@ -31,7 +31,7 @@ class RetentionResult(NamedTuple):
 
 def apply_retention(log: Log, high_watermark: int, now_ms: int) -> RetentionResult:
     """Drop what the log's configuration does not keep. On the owner's thread; files of dropped segments are unlinked,
-    and whoever still reads one keeps it until done."""
+    and a reader keeps its segment until it is done."""
     segments, size_bytes = _drop(log, high_watermark, _below_log_start(log), "it is below the start of the log")
     config = log.config
     if config.is_deleted_by_retention:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tidelog.runtime.disk import Folder
 
 UNKNOWN: Final = -2
-"""A timestamp nobody has looked up yet; -1 is "none"."""
+"""A timestamp that was not looked up yet; -1 is "none"."""
 NEVER: Final = 2**63
 _WINDOW_BYTES: Final = 4096
 """Read at once while hopping from header to header: small batches lie several to a window."""

@@ -30,7 +30,7 @@ POINTLESS = frozenset(
         ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     }
 )
-"""Answers that no repetition changes: the topic was deleted, or someone newer has ended the transaction there."""
+"""Answers that no repetition changes: the topic was deleted, or a newer coordinator has ended the transaction there."""
 
 
 class Completion:
@@ -93,7 +93,7 @@ class Completion:
         marker = self._marker
         request = (self._transactional_id, marker.producer_id, marker.producer_epoch)
         try:
-            # Nobody waits for the commit of this: if it is lost, the markers are written again.
+            # No request waits for the commit of this: if it is lost, the markers are written again.
             self._shard.perform(self._shard.core.decide_complete, request)
         except BrokerError:
             return False

@@ -78,7 +78,7 @@ class TransactionCoordinator:
             on_loaded=self._resume,
         )
         self._completing: dict[str, tuple[Shard, asyncio.Task[None]]] = {}
-        """Outcomes that are being seen through, and for which shard: one that is loaded anew starts its own."""
+        """The completions under way, and the shard of each: a shard that is loaded again starts its own."""
         self._tasks = BackgroundTasks()
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class TransactionCoordinator:
                 await commit
             except BrokerError:
                 if reply.prepared:
-                    # It may still be committed, and then someone must see it through.
+                    # The outcome may still be committed, and then its markers have to be written.
                     partition, _ = self.shards.find(request.transactional_id)
                     self._complete(partition, shard, request.transactional_id, is_committed=False)
                 raise
@@ -253,7 +253,7 @@ class TransactionCoordinator:
                 await commit
             is_committed = True
         finally:
-            # What was not committed in time may still be, and then someone must see it through.
+            # An outcome that was not committed in time may still be, and then its markers have to be written.
             for transactional_id in swept.ended:
                 logger.info_limited("transaction timed out", transactional_id=transactional_id)
                 self._complete(partition, shard, transactional_id, is_committed=is_committed)

@@ -125,7 +125,7 @@ class TransactionalWrites:
     ) -> Mapping[TopicPartition, ErrorCode] | Coroutine[Any, Any, Mapping[TopicPartition, ErrorCode]]:
         """A code per partition, as the coordinator gives it; a coroutine of them when that takes time.
 
-        Whoever gets NONE has to write at once: later the transaction may be another.
+        A caller that gets NONE has to write at once: later the transaction may be another.
         """
         coordinator = self._coordinator
         try:

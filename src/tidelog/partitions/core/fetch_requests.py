@@ -69,7 +69,7 @@ class FollowerSession:
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
 
     def restart(self) -> None:
-        """The leader refused the session, or nobody knows whether it has seen the last request. The next request names
-        the old session once more, so that the leader can forget it."""
+        """The leader refused the session, or it is not known whether the last request has reached it. The next request
+        names the old session once more, so that the leader can forget it."""
         self.epoch = FIRST_EPOCH
         self._remembered = {}

@@ -1,4 +1,4 @@
-"""What a follower knows: whom it follows, what is committed, and how far back it must go when logs part. Pure.
+"""What a follower knows: its leader, what is committed, and how far back it must go when logs part. Pure.
 
 A follower keeps nothing its leader does not have. Each fetch names the epoch of the follower's last batch; a leader
 that finds that epoch ending earlier in its own log answers with the end of it instead of records, and the follower
@@ -36,8 +36,8 @@ class FollowerState(ReplicaState):
         """Whether the controller counts this replica as in sync."""
 
     def leader_answered(self, leader_high_watermark: int, log_end_offset: int) -> bool:
-        """The leader told its high watermark; returns whether that moved this one. Only what is here can be committed
-        here. The watermark of a new leader may lag behind: what was committed once stays committed."""
+        """The leader has answered with its high watermark; returns whether that moved this one. Only what is here can
+        be committed here. The watermark of a new leader may lag behind: what was committed once stays committed."""
         committed = min(leader_high_watermark, log_end_offset)
         if committed <= self.high_watermark:
             return False

@@ -51,7 +51,8 @@ class Follower:
         if offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif offset >= self.last_fetch_leader_end:
-            # By now it has what the leader had at its last fetch: under steady load nobody is ever at the very end.
+            # By now it has what the leader had at its last fetch: under steady load no follower is ever at the very
+            # end.
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.end_offset = offset
         self.last_fetch_leader_end = leader_end
@@ -110,7 +111,7 @@ class LeaderState(ReplicaState):
         self.pending_in_sync: frozenset[int] | None = None
         """What the controller was asked for and has not answered yet."""
         self.epoch_start_offset = log_end_offset
-        """Where the log ended when this epoch began: who has not reached it may lack what the last leader committed."""
+        """Where the log ended when this epoch began: a replica that has not reached it may lack committed records."""
         self.log_end_offset = log_end_offset
         self.has_enough_in_sync = False
         """Whether acks=all may be taken, and anything be committed at all."""
@@ -144,7 +145,7 @@ class LeaderState(ReplicaState):
     @property
     def knows_high_watermark(self) -> bool:
         """Whether all that was committed before this epoch is known to be: until then the high watermark may be behind
-        what the last leader told."""
+        that of the last leader."""
         return self.high_watermark >= self.epoch_start_offset
 
     def min_in_sync_changed(self, min_in_sync: int, now_ms: int) -> bool:
@@ -153,7 +154,7 @@ class LeaderState(ReplicaState):
         return self.recount(now_ms)
 
     def recount(self, now_ms: int) -> bool:
-        """Decides anew whom the high watermark waits for; returns whether that moved it.
+        """Decides again which replicas the high watermark waits for; returns whether that moved it.
 
         Without the in-sync replicas a topic asks for nothing is committed; a topic cannot ask for more than it has.
         Besides those in sync, the high watermark waits for those about to join: otherwise it would run away from them,
@@ -197,7 +198,7 @@ class LeaderState(ReplicaState):
     ) -> bool:
         """A replica asks for what follows `offset`, so it holds what is below; whether that moved the high watermark.
 
-        `leader_end` is where the log ended when the request was read. Raises BrokerError for who is not a replica.
+        `leader_end` is where the log ended when the request was read. Raises BrokerError for a node without a replica.
         """
         follower = self.followers.get(node_id)
         if follower is None:
@@ -213,7 +214,7 @@ class LeaderState(ReplicaState):
         return self._maybe_advance()
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """Where the logs of all replicas that are alive have begun to start; -1 before each has told."""
+        """Where the logs of all replicas that are alive have begun to start; -1 until each has said so."""
         alive = [each.log_start_offset for each in self.followers.values() if each.node_id in self._live_brokers]
         return min([log_start_offset, *alive])
 
@@ -255,7 +256,7 @@ class LeaderState(ReplicaState):
 
     def _propose(self, in_sync: frozenset[int]) -> frozenset[int]:
         self.pending_in_sync = in_sync
-        # Who is asked for counts from now on: the controller may agree at any moment.
+        # The proposed replicas count from now on: the controller may agree at any moment.
         self._counted = [follower for follower in self.followers.values() if follower.node_id in self.maximal_in_sync]
         return in_sync
 
@@ -282,7 +283,7 @@ class LeaderState(ReplicaState):
         if state is None or state.leader_epoch != self.leader_epoch:
             return False
         if state.partition_epoch == self.partition_epoch:
-            # It was so already, and the metadata has told.
+            # The in-sync set was that already, as the metadata shows.
             self.pending_in_sync = None
             return self.recount(now_ms)
         return self.in_sync_changed(state.isr, state.partition_epoch, self.replicas, now_ms)

@@ -44,7 +44,7 @@ LATEST, EARLIEST = -1, -2
 
 
 class FetcherIdentity(NamedTuple):
-    """Who fetches."""
+    """The node that fetches."""
 
     node_id: int
     broker_epoch: Callable[[], int]

@@ -1,7 +1,7 @@
-"""Replication of a node's partitions: fetches what it follows, watches who follows it. One per node.
+"""Replication of a node's partitions: fetches those it follows, watches the followers of those it leads. One per node.
 
-It is told of every change of role by the partition table and acts on the network; what to do is decided in
-`partitions/core`. On a node without others it has nothing to do and costs nothing.
+The partition table reports every change of a role, and replication acts on the network; `partitions/core` decides what
+to do. On a node without others it has nothing to do and costs nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTITIONS_PER_TURN = 200
 
 
 class Replication:
-    """`start` when other nodes may be asked; roles may be told before."""
+    """Roles may change before `start`; other nodes are asked after it."""
 
     def __init__(
         self,

@@ -150,7 +150,7 @@ class TransactionShard:
     def decide_complete(self, request: tuple[str, int, int], now: Moment) -> Decision[bool]:
         """All markers of the transaction of (id, producer id, epoch) are written and committed.
 
-        False when there is no such outcome any more: someone else completed it.
+        False when there is no such outcome any more: another completion was faster.
         """
         transactional_id, producer_id, epoch = request
         metadata = self.transactions.get(transactional_id)

@@ -101,7 +101,7 @@ class CompiledFinder:
         return begin(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Creating a compiled module has run it already. Whoever asks where it comes from is shown the source."""
+        """Creating a compiled module has run it already. Asked where it comes from, it names the source."""
         module.__file__ = source_path(module.__name__)
 
     @staticmethod

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FILES = "files"
 DIRECTORIES = "directories"
 BROKER_SECONDS_MAX = 1.0
-"""How long a broker is asked; someone waits for the answer with a finger on the key."""
+"""How long a broker is asked; the user waits for the answer at the prompt."""
 
 BY_METAVAR: dict[str, str] = {
     "DIR": DIRECTORIES,

@@ -219,7 +219,7 @@ def start_offset(start: Start, first: int, end: int, by_time: int) -> int:
 
 
 class Reader:
-    """Reads assigned partitions and writes records until all ends are reached, --max is, or someone interrupts."""
+    """Reads assigned partitions and writes records until all ends are reached, --max is, or it is interrupted."""
 
     def __init__(self, args: argparse.Namespace, ends: dict[int, int] | None) -> None:
         self._topic: str = args.topic

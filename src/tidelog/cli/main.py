@@ -189,7 +189,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _replace_closed_streams() -> None:
-    """Commands may read and write whatever the caller closed (`>&-`): then there is no input, and no reader."""
+    """Commands may read and write streams that the caller closed (`>&-`): then there is no input, and no reader."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - as long as the process lives

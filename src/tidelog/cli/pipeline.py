@@ -173,7 +173,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_with_view(args: argparse.Namespace, pipeline: Pipeline, bootstrap: str) -> int:
-    """Runs a pipeline in this process until it ends, someone stops it, or nothing of it is left."""
+    """Runs a pipeline in this process until it ends, is stopped, or has no query left."""
     from tidelog.cli.pipeline_view import make_view
     from tidelog.pipelines.run.metrics import MetricsServer
     from tidelog.pipelines.run.runner import PipelineRun

@@ -68,7 +68,7 @@ class ClusterMembership:
             return await _call_json(client, STATISTICS_API_KEY, body, left_s)
 
         answered = await self._channel.reach(here, there, timeout_s=timeout_s)
-        self._heard = {int(other): told for other, told in answered.get("nodes", {}).items()}
+        self._heard = {int(other): statistics for other, statistics in answered.get("nodes", {}).items()}
 
     # -- joining -----------------------------------------------------------------------------------------------------
 

@@ -181,7 +181,7 @@ class BrokerDuties:
         require_broker(self._controller.newest_image, node_id, epoch)
         self.statistics[node_id] = statistics
         known = self._controller.newest_image.brokers
-        self.statistics = {other: told for other, told in self.statistics.items() if other in known}
+        self.statistics = {other: reported for other, reported in self.statistics.items() if other in known}
         return self.statistics
 
     # -- watching ------------------------------------------------------------------------------------------------------

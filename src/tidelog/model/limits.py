@@ -70,8 +70,8 @@ RPC_IN_FLIGHT_BYTES_MAX: Final = 64 * 1024 * 1024
 """The same in bytes; a single larger request still goes out when nothing else is under way."""
 
 FETCH_SESSION_PARTITIONS_MAX: Final = 250_000
-"""Partitions that all incremental fetch sessions of a node remember, about 400 bytes each; who wants more names all its
-partitions in every fetch."""
+"""Partitions that all incremental fetch sessions of a node remember, about 400 bytes each; a consumer of more names all
+its partitions in every fetch."""
 
 TOPIC_NAME_LENGTH_MAX: Final = 249
 

@@ -2,7 +2,7 @@
 
 A fresh buffer for every large frame has to be cleared, comes with new pages from the kernel and is cold in the
 processor's caches; that took a fifth of the time of a produce request of 1 MB. There are at most FRAME_PLACES_MAX of
-them, whoever announces what; frames that find none free, or are larger, get a buffer of their own.
+them, however many clients announce large ones; frames that find none free, or are larger, get a buffer of their own.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ YamlNode = Any
 
 
 class GivenSetting(NamedTuple):
-    """One value somebody gave, before it is judged."""
+    """One value as it was given, before it is checked."""
 
     name: str
     text: str

@@ -20,7 +20,7 @@ class DiskRoom:
         try:
             free_bytes = self._room_at(self._path).free_bytes
         except OSError:
-            # Whoever reads or writes there will say what is wrong.
+            # The next read or write there reports what is wrong.
             return self._is_short
         enough = limits.DISK_ROOM_BYTES_ENOUGH if self._is_short else limits.DISK_ROOM_BYTES_MIN
         self._is_short = free_bytes < enough

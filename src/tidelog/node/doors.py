@@ -121,7 +121,7 @@ def _endpoints(config: BrokerConfig, listeners: list[Listener]) -> tuple[Endpoin
 
 
 async def _wait_for_answers(metrics: NodeMetrics, monotonic_s: Callable[[], float]) -> None:
-    """Producers whose records are being synced would otherwise never hear that they are safe."""
+    """Otherwise producers whose records are being synced would get no answer."""
     deadline_s = monotonic_s() + ANSWER_SECONDS_MAX
     while metrics.waiting_produces and monotonic_s() < deadline_s:
         await asyncio.sleep(0.005)

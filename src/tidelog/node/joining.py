@@ -47,7 +47,7 @@ class Joined(NamedTuple):
 
 
 def parse_voters(config: BrokerConfig) -> MemberSet:
-    """`controller.quorum.voters` as members; nobody when the setting is empty."""
+    """`controller.quorum.voters` as members; none when the setting is empty."""
     voters: dict[int, Member] = {}
     for text in config.controller_quorum_voters:
         number, at, address = text.partition("@")
@@ -74,7 +74,7 @@ def cluster_id_of(voters: MemberSet, data_directory: str) -> str | None:
 
 
 def contacts(config: BrokerConfig, voters: MemberSet) -> list[tuple[str, int]]:
-    """Whom a node asks to be taken in: nobody when it founds a cluster or is one of the first voters."""
+    """The addresses that a node asks to be taken in: none when it founds a cluster or is one of the first voters."""
     if voters.find(config.node_id) is not None:
         return []
     try:
@@ -94,8 +94,8 @@ async def ask_to_join(
     """Asks the contacts in turn until one answers. `own` are the addresses other nodes reach this one by, `bound` those
     that it listens on.
 
-    A node that was a member before goes on when nobody answers: its disk says who the others are, and when all of them
-    start at once, it may be its own vote that they wait for.
+    A node that was a member before goes on when none of them answers: its disk names the others, and when all
+    of them start at once, they may be waiting for its own vote.
     """
     for address in where:
         if address in own or await _leads_here(address, bound):
@@ -133,7 +133,7 @@ async def ask_to_join(
 
 
 def was_member(data_directory: str) -> bool:
-    """Whether the quorum has spoken to this node: it was taken in then, and its metadata log begins to say by whom."""
+    """Whether the quorum has spoken to this node: then it was taken in, and its metadata log names the members."""
     return os.path.exists(os.path.join(data_directory, str(METADATA_PARTITION), QUORUM_STATE_FILE))
 
 
@@ -148,7 +148,7 @@ async def _leads_here(address: tuple[str, int], bound: Sequence[tuple[str, int]]
 
 
 async def _resolve(host: str) -> frozenset[str]:
-    """Nothing for a name that is not known: whoever connects will say so."""
+    """Nothing for a name that is not known: connecting to it fails with the reason."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None)
     except OSError:
@@ -173,7 +173,7 @@ async def _ask_in_turn(
     deadline_s = loop.time() + patience_s
     encoded = encode_body(body)
     assert isinstance(encoded, bytes)
-    failure = told = ""
+    failure = logged = ""
     while loop.time() < deadline_s:
         for address in where:
             peer = f"{address[0]}:{address[1]}"
@@ -188,10 +188,10 @@ async def _ask_in_turn(
                 failure = str(error)
             finally:
                 client.close()
-        if failure != told:
+        if failure != logged:
             # It is asked for several times a second; the same reason need not be read as often.
             logger.info("no member takes this node in yet", reason=failure)
-            told = failure
+            logged = failure
         await asyncio.sleep(RETRY_SECONDS)
     raise NodeStartError(f"no member of the cluster could be asked to join: {failure}")
 

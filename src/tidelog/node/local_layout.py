@@ -135,7 +135,7 @@ def find_single(data: Path) -> DirectoryIdentity | None:
 
 
 def check_usable(data: Path) -> None:
-    """Refuses a directory of somebody else's files."""
+    """Refuses a directory with files that are not Tidelog's."""
     if not data.is_dir() or (data / PLAN_FILE).exists() or find_single(data) is not None:
         return
     names = foreign_directories(str(data))

@@ -42,7 +42,7 @@ class Peers:
         self.pool = RpcPool(self.find_address, client_id=f"tidelog-node-{config.node_id}", network=network)
 
     def find_address(self, node_id: int) -> tuple[str, int] | None:
-        """Where the node said it listens; before it ever did, where the quorum was told it would."""
+        """The address that the node has registered; before it has, the one by which the quorum knows it."""
         if node_id in self._configured:
             return self._configured[node_id]
         broker = self._newest_image().brokers.get(node_id)
@@ -74,10 +74,10 @@ class Peers:
         return bytes(memoryview(frame)[position:])
 
     async def is_gone(self, node_id: int) -> bool:
-        """Whether nobody listens any more where the node was: its process ended, or its machine does not know of it.
+        """Whether the node's port is closed: its process ended, or its machine refuses the connection.
 
-        False when there is no answer at all, which says nothing, and when somebody takes the connection: then it is
-        tried again a few times, for the listener of a process that ends may live a moment longer than the rest of it.
+        False when there is no answer at all, which says nothing, and when a process takes the connection. Then it is
+        tried again a few times: the listener of a process that ends may live a moment longer than the rest of it.
         """
         address = self.find_address(node_id)
         if address is None:

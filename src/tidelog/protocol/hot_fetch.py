@@ -59,7 +59,7 @@ class FetchedPartition(Protocol):
 
     @property
     def diverging_epoch(self) -> tuple[int, int] | None:
-        """Epoch and its end offset, for a follower whose log parts from this one; told from version 12 on."""
+        """Epoch and its end offset, for a follower whose log parts from this one; encoded from version 12 on."""
 
     @property
     def region(self) -> Region | bytes | bytearray | memoryview | None:
@@ -97,7 +97,7 @@ def encode_fetch_response(
 ) -> list[Any]:
     """The body of a response as a gather list: bytearrays, and between them the regions as they were given.
 
-    The rare things: `current_leaders` (leader id and epoch by topic and partition, told from version 12 on),
+    The rare things: `current_leaders` (leader id and epoch by topic and partition, from version 12 on),
     `preferred_read_replicas` (from 11) and `node_endpoints` (from 16).
     """
     if not MIN_VERSION <= version <= MAX_VERSION:

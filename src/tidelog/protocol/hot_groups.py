@@ -1,4 +1,5 @@
-"""What members of groups send and are told over and over: heartbeats of both protocols, JoinGroup and SyncGroup.
+"""The requests that members of groups repeat, and their responses: heartbeats of both protocols, JoinGroup and
+SyncGroup.
 
 The same bytes as the generated modules, which the tests hold this one against, without objects in between. Versions
 that no current client sends (the ones that are not flexible) go through the generated code.

@@ -44,7 +44,7 @@ MAX_VERSION: Final = 13
 FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 13
 LEADERS_FROM: Final = 10
-"""The first version that can tell the producer who leads the partition now."""
+"""The first version whose response names the partition's leader."""
 
 _ONE_BYTES_MIN: Final = 40
 """Enough for what is read of a request with one batch, and far less than any batch takes."""
@@ -272,9 +272,9 @@ class PartitionResult:
         self.log_start_offset = log_start_offset
         self.error_message = error_message
         self.record_errors = record_errors
-        """Index within the batch and message of each record that was refused; told from version 8 on."""
+        """Index within the batch and message of each record that was refused; encoded from version 8 on."""
         self.current_leader = current_leader
-        """Node id and leader epoch, for a producer that asked the wrong node; told from version 10 on."""
+        """Node id and leader epoch, for a producer that asked the wrong node; encoded from version 10 on."""
 
 
 if TYPE_CHECKING:

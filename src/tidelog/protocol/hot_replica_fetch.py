@@ -50,7 +50,7 @@ def encode_replica_fetch(
     for topic_id, index in forgotten:
         left.setdefault(topic_id, []).append(_pack_i(index))
     _append_topics(out, left)
-    # No rack: followers read from the leader. Then the tagged fields, cluster id and who fetches.
+    # No rack: followers read from the leader. Then the tagged fields, cluster id and the replica that fetches.
     out += b"\x01\x02"
     field = bytearray()
     append_compact_string(field, cluster_id)

@@ -1,7 +1,7 @@
 """Which APIs there are, in which versions their schemas exist, and where their classes live.
 
 The versions here are those of the schemas; which of them this node serves is decided in `tidelog.api.table`.
-Classes are imported on first use: a node should not pay at start for APIs nobody calls.
+Classes are imported on first use: a node should not pay at start for APIs that are not called.
 """
 
 from __future__ import annotations

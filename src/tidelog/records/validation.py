@@ -216,7 +216,7 @@ def _check_compression(compression: int, produce_version: int) -> None:
 
 
 def _refuse_unreadable(records: Buffer | None, produce_version: int) -> BrokerError:
-    """The error for bytes that hold no batch of magic 2, told apart as Kafka tells them."""
+    """The error for bytes that hold no batch of magic 2, distinguished as Kafka does."""
     if records is None or len(records) < LOG_OVERHEAD:
         return InvalidRecord(f"Produce version {produce_version} must carry one record batch per partition.")
     length = _INT32.unpack_from(records, 8)[0]

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def with_pauses(things: Iterable[T], per_turn: int = KEYS_BETWEEN_PAUSES) -> AsyncIterator[T]:
-    """All of them, with a turn for everybody else now and then."""
+    """All of them, with a turn for other requests now and then."""
     for count, thing in enumerate(things, 1):
         yield thing
         if count % per_turn == 0:

@@ -244,7 +244,7 @@ class NodeMetrics:
         lag: Callable[[], Iterable[LagSample]],
         transactions: Callable[[], dict[str, int]],
     ) -> None:
-        """What is looked up when somebody scrapes, rather than counted all the time."""
+        """What is looked up at each scrape, rather than counted all the time."""
         self.sample_node = node
         self.sample_partitions = partitions
         self.sample_groups = groups

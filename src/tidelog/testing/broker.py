@@ -116,7 +116,7 @@ class AsyncBroker:
     async def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, Any] | None = None
     ) -> str:
-        """Makes a topic, ready to write to, and returns its name; `num.partitions` partitions unless told otherwise.
+        """Makes a topic, ready to write to, and returns its name; `num.partitions` partitions by default.
         Raises BrokerError as a client would be answered."""
         texts = {key: setting_text(value) for key, value in (configs or {}).items()}
         await self.node.create_topic(name, partitions=-1 if partitions is None else partitions, configs=texts)
@@ -215,7 +215,7 @@ class Broker:
         self.call(self._inner.restart)
 
     def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, Any] | None = None) -> str:
-        """Makes a topic, ready to write to, and returns its name; `num.partitions` partitions unless told otherwise.
+        """Makes a topic, ready to write to, and returns its name; `num.partitions` partitions by default.
         Raises BrokerError as a client would be answered."""
         return self.call(lambda: self._inner.create_topic(name, partitions, configs))
 

@@ -91,7 +91,7 @@ def _member(member: DescribedConsumer, image: MetadataImage, tells_type: bool) -
 
 
 def _assignment(partitions: Partitions, image: MetadataImage) -> Assignment:
-    """Topics that were deleted in the meantime have no name to be told by."""
+    """Without topics that were deleted in the meantime: they have no name any more."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=list(assigned))

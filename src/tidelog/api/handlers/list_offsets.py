@@ -123,8 +123,8 @@ def _upper_offset(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def _check_high_watermark(context: RequestContext, partition: Partition, request: ListOffsetsRequest) -> None:
-    """A new leader that has not heard of all its followers yet knows less than the last one told: it says nothing
-    rather than something older."""
+    """A new leader that has not heard from all its followers yet may have an older high watermark than the last
+    leader has answered with: it refuses rather than answer with that."""
     if request.replica_id < 0 and not partition.leader.knows_high_watermark:
         raise BrokerError(
             ErrorCode.OFFSET_NOT_AVAILABLE

@@ -23,7 +23,7 @@ _BETWEEN_NODES_0_1: Final[Mapping[int, tuple[int, int]]] = {
     JOIN_API_KEY: (0, 0),
     STATISTICS_API_KEY: (0, 0),
 }
-"""Version 0.1 serves these to nodes and lists them for nobody."""
+"""Version 0.1 serves these to nodes and does not list them."""
 
 _SENT_TO_NODES_0_1: Final[Mapping[int, tuple[int, int]]] = {
     **_BETWEEN_NODES_0_1,

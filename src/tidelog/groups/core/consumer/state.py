@@ -47,7 +47,7 @@ NEXT: Final[dict[tuple[bool, bool], MemberState]] = {
     (False, True): UNRELEASED_PARTITIONS,
     (False, False): STABLE,
 }
-"""(must it still give something up, does somebody else still own something of its) to the state it goes to."""
+"""(must it still give something up, does another member still own some of its partitions) to the state it goes to."""
 
 TRANSITIONS: Final[dict[tuple[MemberState, bool], frozenset[MemberState]]] = {
     (STABLE, False): frozenset({STABLE}),

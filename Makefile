@@ -88,10 +88,13 @@ generate: dev ## message codecs from Kafka's definitions (needs Maven), docs/pro
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
-lock: dev ## resolve the dependencies anew into requirements/
-	$(COMPILE) --upgrade pyproject.toml --extra admin --extra http -o requirements/runtime.txt
-	$(COMPILE) --upgrade pyproject.toml --extra admin --extra http --extra dev -o requirements/dev.txt
-	$(COMPILE) --upgrade pyproject.toml --extra admin --extra http --extra spark -o requirements/spark.txt
+# Extras that every environment here has.
+EXTRAS := --extra admin --extra http
+
+lock: dev ## resolve the dependencies again into requirements/
+	$(COMPILE) --upgrade pyproject.toml $(EXTRAS) -o requirements/runtime.txt
+	$(COMPILE) --upgrade pyproject.toml $(EXTRAS) --extra dev -o requirements/dev.txt
+	$(COMPILE) --upgrade pyproject.toml $(EXTRAS) --extra spark -o requirements/spark.txt
 	$(COMPILE) --upgrade requirements/build.in -o requirements/build.txt
 	$(COMPILE) --upgrade requirements/compile.in --constraint requirements/dev.txt -o requirements/compile.txt
 

@@ -148,7 +148,7 @@ def gap(args: argparse.Namespace) -> dict[str, Any]:
     while time.monotonic() < end_s and not (killed_s and last_asked_s > killed_s[0] + AFTER_KILL_S):
         produce()
         producer.poll(0.005)
-    assert killed_s, "nobody was killed"
+    assert killed_s, "no broker was killed"
     assert producer.flush(60) == 0
     return {"gap_s": longest_s}
 

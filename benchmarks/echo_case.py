@@ -1,4 +1,4 @@
-"""What one request and its answer cost on this machine where nobody does anything with them.
+"""What one request and its answer cost on this machine when nothing is done with them.
 
 The least that any broker can show: a process that reads what a client sends and writes as many bytes as a broker would
 answer. Beside it stand the figures of the bare socket, which are the same requests sent to real brokers.

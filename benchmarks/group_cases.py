@@ -90,7 +90,7 @@ def group_client(broker: BrokerProcess, kind: str, topic: str, *options: str) ->
 
 
 def members_case(name: str, protocol: str, groups: int, members: int, topic: tuple[str, int]) -> Run:
-    """Until everybody has a stable assignment; then the cost of everybody's heartbeats."""
+    """Until all members have a stable assignment; then the cost of their heartbeats."""
 
     def run(broker: BrokerProcess, share: float) -> Figures:
         del share

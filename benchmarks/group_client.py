@@ -67,7 +67,7 @@ def subject_of(connection: Connection, topic: str) -> Subject:
 
 
 async def join(port: int, protocol: str, groups: list[str], members: int, subject: Subject) -> None:
-    """Phases: everybody has a stable assignment; heartbeats; everybody has left."""
+    """Phases: all members have a stable assignment; heartbeats; all members have left."""
     progress = Progress(len(groups), members, subject.partitions)
     progress.heartbeat_rounds = HEARTBEAT_ROUNDS
     started = 0.0

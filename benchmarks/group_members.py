@@ -126,7 +126,7 @@ class Progress:
         self.epochs: dict[str, int] = {}
         self.has_news = False
         self.changes = 0
-        """Epochs and assignments that members have learned since everybody was last told to go on."""
+        """Epochs and assignments that members have learned since they were last asked to go on."""
         self.heartbeat_rounds = 0
 
     def note_synced(self, group: str, generation: int) -> None:
@@ -199,7 +199,7 @@ def _range(members: Sequence[str], subject: Subject) -> list[tuple[str, bytes]]:
 
 
 def consumer_member(group: str, subject: Subject, progress: Progress) -> Script:
-    """Members report in rounds, so that every broker has the same work: nobody is ahead of the slowest."""
+    """Members report in rounds, so that every broker has the same work: no member is ahead of the slowest."""
     member_id = str(uuid.uuid4())
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,
@@ -211,29 +211,29 @@ def consumer_member(group: str, subject: Subject, progress: Progress) -> Script:
     call = Call(framed(Request(request, 1)), read_beat)
     yield Barrier(CONNECTED)
     while True:
-        told: Beat = yield call
-        assert told.error_code == 0, told
-        if progress.epochs.get(member_id) != told.epoch or told.assignment is not None:
-            progress.epochs[member_id] = told.epoch
+        answered: Beat = yield call
+        assert answered.error_code == 0, answered
+        if progress.epochs.get(member_id) != answered.epoch or answered.assignment is not None:
+            progress.epochs[member_id] = answered.epoch
             progress.changes += 1
-        if told.assignment is not None:
-            progress.owned[member_id] = partition_count(told.assignment)
-        call = Call(report_frame(group, member_id, told.epoch, told.assignment), read_beat)
+        if answered.assignment is not None:
+            progress.owned[member_id] = partition_count(answered.assignment)
+        call = Call(report_frame(group, member_id, answered.epoch, answered.assignment), read_beat)
         yield Barrier(ROUND)
         if progress.is_stable:
             break
         if not progress.has_news:
             # Some coordinators put off an assignment while members join; asking on and on would only cost them CPU.
             yield Pause(QUIET_PAUSE_S)
-    beat = Call(report_frame(group, member_id, told.epoch, None), _as_is)
+    beat = Call(report_frame(group, member_id, answered.epoch, None), _as_is)
     yield Barrier(STABLE)
     for _ in range(progress.heartbeat_rounds):
         answer: bytes | None = yield beat
         if answer is not None:
-            # The first one; or a coordinator counts up the epoch later without a change for anybody.
-            told = read_beat(answer)
-            assert told.error_code == 0, told
-            beat = Call(report_frame(group, member_id, told.epoch, None), _as_is, answer)
+            # The first one; or a coordinator counts up the epoch later without a change for any member.
+            answered = read_beat(answer)
+            assert answered.error_code == 0, answered
+            beat = Call(report_frame(group, member_id, answered.epoch, None), _as_is, answer)
     yield Barrier(BEATEN)
     yield Request(ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=-1), 1)
 

@@ -1,4 +1,4 @@
-"""What is going on, for people who wait."""
+"""Shows what the benchmark is doing."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Side(NamedTuple):
-    """Who writes, and the broker it works with."""
+    """The contender that writes, and the broker it works with."""
 
     name: str
     broker: str

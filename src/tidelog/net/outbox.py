@@ -3,9 +3,9 @@
 A reply wakes its client, and waking one whose core sleeps costs a node more than the rest of the call: on a virtual
 machine 20 microseconds instead of 7. So replies that become ready in one turn of the loop are not sent one by one, with
 requests handled in between, but one right after the other: a process with many connections, a proxy or a neighbour on
-the same machine is then awake for all but the first. A burst has at most `REPLIES_PER_BURST_MAX` replies, and everything
-goes out at the end of the turn. When one connection is answered twice in a row, only that connection is active: its
-reply is sent at once.
+the same machine is then awake for all but the first. A burst has at most `REPLIES_PER_BURST_MAX` replies, and
+everything goes out at the end of the turn. When one connection is answered twice in a row, only that connection is
+active: its reply is sent at once.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,6 +38,7 @@ from tidelog.metadata.publisher import MetadataPublisher
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tidelog.runtime.system import SYSTEM
 
 if TYPE_CHECKING:
     from tidelog.net.client.pipelined import RpcClient
@@ -53,7 +53,7 @@ class ControllerService:
         controller: QuorumController,
         duties: BrokerDuties,
         channel: ControllerChannel,
-        random_bytes: Callable[[int], bytes] = os.urandom,
+        random_bytes: Callable[[int], bytes] = SYSTEM.random_bytes,
     ) -> None:
         """`random_bytes`: for ids that nothing else has."""
         self._controller = controller

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from os import urandom
 from typing import TYPE_CHECKING
 
 from tidelog.coordination.host import CoreHost, HostState
@@ -39,6 +38,7 @@ from tidelog.groups.core.shard import GroupShard
 from tidelog.metadata.features import GROUP_VERSION
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.runtime.pauses import with_pauses
+from tidelog.runtime.system import SYSTEM
 from tidelog.runtime.tasks import BackgroundTasks
 from tidelog.telemetry.metrics import GroupSample
 
@@ -58,7 +58,7 @@ class GroupCoordinator:
         image: MetadataImage,
         open_log: OpenLog,
         create_topic: Callable[[], Awaitable[object]],
-        random_bytes: Callable[[int], bytes] = urandom,
+        random_bytes: Callable[[int], bytes] = SYSTEM.random_bytes,
     ) -> None:
         self.random_bytes = random_bytes
         """Makes the ids of new members."""

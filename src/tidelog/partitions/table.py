@@ -11,7 +11,6 @@ import contextlib
 import errno
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.config.topic import TopicConfig
@@ -80,8 +79,8 @@ class PartitionTable:
         """Threads work on the files of logs, of any partition."""
 
     @property
-    def directory_path(self) -> Path:
-        return self._directory.path
+    def directory(self) -> LogDirectory:
+        return self._directory
 
     # -- following the metadata ------------------------------------------------------------------------------------
 

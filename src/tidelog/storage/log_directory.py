@@ -84,7 +84,7 @@ class LogDirectory:
         self.cleaner_offsets: dict[TopicPartition, int] = {}
         """Up to where compaction has come, per compacted log."""
         self._lock = lock
-        self._system = system
+        self.system = system
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._log_ends: dict[TopicPartition, LogHint] = {}
@@ -154,7 +154,7 @@ class LogDirectory:
                 logger.warning("%s is there, but does not name a broker epoch", CLEAN_SHUTDOWN_FILE)
             # From here on logs change: the marker must not outlive the state it describes.
             os.unlink(self._file(CLEAN_SHUTDOWN_FILE))
-            sync_directory(str(self.path), self._system.disk)
+            sync_directory(str(self.path), self.system.disk)
         self._recovery_points = read_offsets(self._file(RECOVERY_POINT_FILE))
         self._log_starts = read_offsets(self._file(LOG_START_FILE))
         self.high_watermarks = read_offsets(self._file(HIGH_WATERMARK_FILE))
@@ -214,7 +214,7 @@ class LogDirectory:
             topic_partition,
             config,
             topic_id=topic_id,
-            system=self._system,
+            system=self.system,
             recovery_point=self._recovery_points.get(topic_partition, 0),
             log_start_offset=self._log_starts.get(topic_partition),
             clean_shutdown=self.clean_shutdown or topic_partition in self._log_ends,
@@ -242,7 +242,7 @@ class LogDirectory:
         """After this the logs do not exist, not even after a crash; their space is freed later."""
         renamed = [self._rename_deleted(topic_partition) for topic_partition in topic_partitions]
         if any(renamed):
-            sync_directory(str(self.path), self._system.disk)
+            sync_directory(str(self.path), self.system.disk)
 
     def _rename_deleted(self, topic_partition: TopicPartition) -> bool:
         """Whether there was such a log."""
@@ -255,13 +255,13 @@ class LogDirectory:
         self._log_ends.pop(topic_partition, None)
         for offsets in (self._recovery_points, self._log_starts, self.high_watermarks, self.cleaner_offsets):
             offsets.pop(topic_partition, None)
-        suffix = f"-{topic_partition.partition}.{self._system.random_bytes(16).hex()}{DELETE_SUFFIX}"
+        suffix = f"-{topic_partition.partition}.{self.system.random_bytes(16).hex()}{DELETE_SUFFIX}"
         doomed = self._file(topic_partition.topic[: FILE_NAME_LENGTH_MAX - len(suffix)] + suffix)
         try:
             os.rename(path, doomed)
         except FileNotFoundError:
             return False
-        self._leftovers.add([doomed], size_bytes, self._system.wall_clock_ms() + delay_ms)
+        self._leftovers.add([doomed], size_bytes, self.system.wall_clock_ms() + delay_ms)
         return True
 
     def take_leftovers(self) -> list[str]:
@@ -269,7 +269,7 @@ class LogDirectory:
         `remove_all` them, in any thread."""
         if not self._leftovers:
             return []
-        system = self._system
+        system = self.system
         return self._leftovers.take_due(system.wall_clock_ms(), system.disk.room_at(self.path).free_bytes)
 
     # -- checkpoints and closing ---------------------------------------------------------------------------------
@@ -287,26 +287,26 @@ class LogDirectory:
         """Save recovery points, log starts and (where given) high watermarks; OSError when the disk refuses."""
         for topic_partition, log in self.logs.items():
             self._remember(topic_partition, log)
-        write_offsets(self._file(RECOVERY_POINT_FILE), self._recovery_points, sync=sync, disk=self._system.disk)
-        write_offsets(self._file(LOG_START_FILE), self._log_starts, sync=sync, disk=self._system.disk)
+        write_offsets(self._file(RECOVERY_POINT_FILE), self._recovery_points, sync=sync, disk=self.system.disk)
+        write_offsets(self._file(LOG_START_FILE), self._log_starts, sync=sync, disk=self.system.disk)
         if high_watermarks is not None:
             self.high_watermarks.update(high_watermarks)
-            write_offsets(self._file(HIGH_WATERMARK_FILE), self.high_watermarks, sync=sync, disk=self._system.disk)
+            write_offsets(self._file(HIGH_WATERMARK_FILE), self.high_watermarks, sync=sync, disk=self.system.disk)
 
     def write_log_starts(self) -> None:
         """Save where the logs begin: what DeleteRecords promised must hold after a crash."""
         for topic_partition, log in self.logs.items():
             self._remember(topic_partition, log)
-        write_offsets(self._file(LOG_START_FILE), self._log_starts, disk=self._system.disk)
+        write_offsets(self._file(LOG_START_FILE), self._log_starts, disk=self.system.disk)
 
     def write_cleaner_offsets(self) -> None:
-        write_offsets(self._file(CLEANER_FILE), self.cleaner_offsets, disk=self._system.disk)
+        write_offsets(self._file(CLEANER_FILE), self.cleaner_offsets, disk=self.system.disk)
 
     def close(
         self, *, clean: bool = True, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None
     ) -> None:
         """Close every log. If all of them could be flushed, a clean stop leaves the marker that says so."""
-        unflushed = flush_together(list(self.logs.values()), self._system.disk) if clean else {}
+        unflushed = flush_together(list(self.logs.values()), self.system.disk) if clean else {}
         for topic_partition, log in self.logs.items():
             try:
                 if log in unflushed:
@@ -320,9 +320,9 @@ class LogDirectory:
             try:
                 self.write_checkpoints(high_watermarks, sync=True)
                 self._log_ends.update((topic_partition, log.hint) for topic_partition, log in self.logs.items())
-                write_log_ends(self._file(LOG_ENDS_FILE), self._log_ends, self._system.disk)
+                write_log_ends(self._file(LOG_ENDS_FILE), self._log_ends, self.system.disk)
                 marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-                write_whole(self._file(CLEAN_SHUTDOWN_FILE), marker.encode(), sync=True, disk=self._system.disk)
+                write_whole(self._file(CLEAN_SHUTDOWN_FILE), marker.encode(), sync=True, disk=self.system.disk)
             except OSError as error:
                 logger.error("the next start will check all logs: %s", error)
                 remove_if_present(self._file(CLEAN_SHUTDOWN_FILE))

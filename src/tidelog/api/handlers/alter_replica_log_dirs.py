@@ -13,7 +13,7 @@ from tidelog.protocol.generated.alter_replica_log_dirs import (
 
 
 def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    own = str(context.services.partitions.directory_path)
+    own = str(context.services.partitions.directory.path)
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:

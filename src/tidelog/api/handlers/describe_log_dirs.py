@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from tidelog.api.context import RequestContext
 from tidelog.partitions.partition import Partition
 from tidelog.protocol.generated.describe_log_dirs import (
@@ -27,11 +25,12 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
                 found = table.find_partition(topic.topic, index)
                 if found is not None:
                     chosen.setdefault(topic.topic, []).append(found)
-    space = os.statvfs(table.directory_path)
+    directory = table.directory
+    room = directory.system.disk.room_at(directory.path)
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResult(
-                log_dir=str(table.directory_path),
+                log_dir=str(directory.path),
                 topics=[
                     DescribeLogDirsTopic(
                         name=name,
@@ -46,8 +45,8 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
                     )
                     for name, partitions in chosen.items()
                 ],
-                total_bytes=space.f_blocks * space.f_frsize,
-                usable_bytes=space.f_bavail * space.f_frsize,
+                total_bytes=room.size_bytes,
+                usable_bytes=room.free_bytes,
                 is_cordoned=context.services.controller.image.is_cordoned(context.services.config.node_id),
             )
         ]

@@ -1,6 +1,6 @@
 """When the log of a partition is synced: before acks=all is answered, after so many records, or after so long.
 
-The fsync itself runs in a thread (`storage.flush`); everything here is on the event loop.
+The fsync itself runs in a thread (`storage.group_commit`); everything here is on the event loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.config.topic import TopicConfig
 from tidelog.storage.errors import StorageFailure
-from tidelog.storage.flush import FlushPolicy, GroupCommit
+from tidelog.storage.group_commit import FlushPolicy, GroupCommit
 from tidelog.telemetry.metrics import DurationHistogram
 
 if TYPE_CHECKING:

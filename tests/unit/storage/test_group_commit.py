@@ -1,4 +1,4 @@
-"""Group commit: one fsync for many, nobody told too early, and a failure that stays."""
+"""Group commit: one fsync for many, no waiter answered too early, and a failure that stays."""
 
 import errno
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.unit.storage.partition_log import NOW, append, config, open_log
 
 from tidelog.model.errors import ErrorCode
 from tidelog.storage.errors import StorageFailure
-from tidelog.storage.flush import FlushPolicy, GroupCommit
+from tidelog.storage.group_commit import FlushPolicy, GroupCommit
 from tidelog.storage.log import Log
 from tidelog.storage.log_flusher import PendingFlush
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidelog.pipelines.delivery.triggers import Trigger
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.run.state_files import StateFiles
-from tidelog.pipelines.spec.model import Pipeline, SqlStep, TableSink, TopicSource, Trigger
+from tidelog.pipelines.spec.model import Pipeline, SqlStep, TableSink, TopicSource
 from tidelog.pipelines.tables.table_files import FORMATS, check_format, is_catalog_name, seen_format
 from tidelog.pipelines.topics.positions import check_start
 

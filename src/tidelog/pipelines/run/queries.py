@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from tidelog.pipelines.delivery.batch_errors import searchable
 from tidelog.pipelines.delivery.checkpoint import files_in
+from tidelog.pipelines.delivery.triggers import Trigger
 from tidelog.pipelines.run.progress import ROWS_OUT
 from tidelog.pipelines.spec.model import (
     ConsoleSink,
@@ -21,7 +22,6 @@ from tidelog.pipelines.spec.model import (
     Sink,
     TableSink,
     TopicSink,
-    Trigger,
 )
 
 if TYPE_CHECKING:
@@ -139,13 +139,12 @@ def start_query(
 def _start_streaming(
     frame: DataFrame, sink: Sink, pipeline: Pipeline, bootstrap: str, checkpoint: str, show_rows: ShowRows
 ) -> StreamingQuery:
-    trigger = trigger_text(sink.trigger)
     if isinstance(sink, TopicSink):
-        return _write_topic(frame, sink, pipeline, bootstrap, checkpoint, trigger)
+        return _write_topic(frame, sink, pipeline, bootstrap, checkpoint, sink.trigger)
     if isinstance(sink, TableSink):
-        return _write_table(frame, sink, checkpoint, trigger)
+        return _write_table(frame, sink, checkpoint, sink.trigger)
     writer = frame.writeStream.queryName(sink.name).outputMode(sink.mode).options(**sink.options)
-    writer = writer.option("checkpointLocation", checkpoint).trigger(**_spark_trigger(sink.trigger))
+    writer = writer.option("checkpointLocation", checkpoint).trigger(**sink.trigger.spark_arguments())
     if isinstance(sink, FilesSink):
         if sink.partition_by:
             writer = writer.partitionBy(*sink.partition_by)
@@ -201,7 +200,7 @@ def _show(frame: DataFrame, sink: ConsoleSink, batch: int, show_rows: ShowRows) 
 
 
 def _write_topic(
-    frame: DataFrame, sink: TopicSink, pipeline: Pipeline, bootstrap: str, checkpoint: str, trigger: str | None
+    frame: DataFrame, sink: TopicSink, pipeline: Pipeline, bootstrap: str, checkpoint: str, trigger: Trigger | None
 ) -> Any:
     from tidelog.pipelines.topics.topic_sink import write_topic
 
@@ -232,7 +231,7 @@ def _write_topic(
     )
 
 
-def _write_table(frame: DataFrame, sink: TableSink, checkpoint: str, trigger: str | None) -> Any:
+def _write_table(frame: DataFrame, sink: TableSink, checkpoint: str, trigger: Trigger | None) -> Any:
     from tidelog.pipelines.tables.table_sink import write_table
 
     return write_table(
@@ -258,26 +257,6 @@ def _columns(names: tuple[str, ...]) -> str | tuple[str, ...] | None:
     if not names:
         return None
     return names[0] if len(names) == 1 else names
-
-
-def trigger_text(trigger: Trigger) -> str:
-    match trigger.kind:
-        case "available-now":
-            return "available-now"
-        case "continuous":
-            return f"continuous {trigger.interval_ms} milliseconds"
-        case "interval":
-            return f"{trigger.interval_ms} milliseconds"
-
-
-def _spark_trigger(trigger: Trigger) -> dict[str, Any]:
-    match trigger.kind:
-        case "available-now":
-            return {"availableNow": True}
-        case "continuous":
-            return {"continuous": f"{trigger.interval_ms} milliseconds"}
-        case "interval":
-            return {"processingTime": f"{trigger.interval_ms} milliseconds"}
 
 
 def packages_needed(pipeline: Pipeline) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-TriggerKind = Literal["available-now", "interval", "continuous"]
+from tidelog.pipelines.delivery.triggers import Trigger
+
 Otherwise = Literal["warn", "drop", "fail"]
 OutputMode = Literal["append", "update", "complete"]
 
@@ -119,12 +120,6 @@ class DeduplicateStep(Relation):
 
 
 Step = SqlStep | PythonStep | DeduplicateStep
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trigger:
-    kind: TriggerKind
-    interval_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

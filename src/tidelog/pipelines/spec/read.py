@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tidelog.pipelines.delivery.triggers import Trigger
 from tidelog.pipelines.spec.document import Document, Section
 from tidelog.pipelines.spec.durations import parse_duration_ms
 from tidelog.pipelines.spec.graph import check_graph
-from tidelog.pipelines.spec.model import Pipeline, Restart, Sink, Source, Step, Trigger
+from tidelog.pipelines.spec.model import Pipeline, Restart, Sink, Source, Step
 from tidelog.pipelines.spec.sinks import read_sink
 from tidelog.pipelines.spec.sources import read_source
 from tidelog.pipelines.spec.steps import read_step

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, TypedDict, cast
 
+from tidelog.pipelines.delivery.triggers import Trigger
 from tidelog.pipelines.spec.document import Section
 from tidelog.pipelines.spec.model import (
     ConsoleSink,
@@ -13,7 +14,6 @@ from tidelog.pipelines.spec.model import (
     Sink,
     TableSink,
     TopicSink,
-    Trigger,
 )
 from tidelog.pipelines.spec.sources import (
     FILE_FORMATS,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.pipelines.delivery.batch_errors import searchable
 from tidelog.pipelines.delivery.checkpoint import files_in
-from tidelog.pipelines.delivery.triggers import trigger_arguments
+from tidelog.pipelines.delivery.triggers import Trigger, as_trigger
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.formats.column_types import check_types
 from tidelog.pipelines.spark.spark_errors import explain_analysis
@@ -75,7 +75,7 @@ def write_table(
     exclude: Sequence[str] = (),
     partition_by: Sequence[str] = (),
     checkpoint: str | None = None,
-    trigger: str | None = None,
+    trigger: str | Trigger | None = None,
     output_mode: str = "append",
     name: str | None = None,
     options: Mapping[str, str] | None = None,
@@ -91,8 +91,8 @@ def write_table(
     mode="upsert".
     """
     _check_arguments(format, mode, output_mode, df, partition_by)
-    arguments = trigger_arguments(trigger)
-    if "continuous" in arguments:
+    chosen = as_trigger(trigger)
+    if chosen is not None and chosen.kind == "continuous":
         raise PipelineError("a continuous trigger has no batches to commit: use an interval")
     if df.isStreaming and checkpoint is None:
         raise PipelineError(f"a stream into {path} needs checkpoint=, a directory that outlives the query")
@@ -120,7 +120,7 @@ def write_table(
     writer = writer.option("checkpointLocation", checkpoint)
     if name is not None:
         writer = writer.queryName(name)
-    return (writer.trigger(**arguments) if arguments else writer).start()
+    return (writer if chosen is None else writer.trigger(**chosen.spark_arguments())).start()
 
 
 def write_files(

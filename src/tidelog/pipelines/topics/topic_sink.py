@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.pipelines.delivery import sink_state
 from tidelog.pipelines.delivery.batch_errors import searchable
 from tidelog.pipelines.delivery.checkpoint import files_in
-from tidelog.pipelines.delivery.triggers import trigger_arguments
+from tidelog.pipelines.delivery.triggers import Trigger, as_trigger
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.formats.encoders import WrittenPart, part_encoder
 from tidelog.pipelines.topics.broker import (
@@ -157,7 +157,7 @@ def write_topic(
     partitioner: str = "murmur2",
     order_by: Sequence[str] | None = None,
     checkpoint: str | None = None,
-    trigger: str | None = None,
+    trigger: str | Trigger | None = None,
     output_mode: str = "append",
     name: str | None = None,
     options: Mapping[str, str] | None = None,
@@ -190,22 +190,22 @@ def write_topic(
     )
     kept = _kept_keys(df, checkpoint) if delivery == "exactly-once" and key_format != "json" else None
     shape, key_encoding = _with_encoding(shape, df, topic, keys, values, kept)
-    arguments = trigger_arguments(trigger)
+    chosen = as_trigger(trigger)
     if df.isStreaming and checkpoint is None:
         raise PipelineError(f"a stream into topic {topic} needs checkpoint=, a directory that outlives the query")
     if delivery == "at-least-once":
         writer = _plain_writer(df, shape, topic, bootstrap, partitioner, options)
         if df.isStreaming:
-            return _start(writer, name, checkpoint, output_mode, arguments)
+            return _start(writer, name, checkpoint, output_mode, chosen)
         writer.save()
         return TopicWrite(topic=topic, rows=None)
-    if "continuous" in arguments:
+    if chosen is not None and chosen.kind == "continuous":
         raise PipelineError("a continuous trigger has no batches to count: use delivery='at-least-once' or an interval")
     state = _prepare(df, shape, topic, bootstrap, partitioner, checkpoint, options, key_encoding)
     batch = _batch_writer(df, shape, state, producer_settings(bootstrap, options))
     if not df.isStreaming:
         return batch(df, 0)
-    return _start(df.writeStream.foreachBatch(searchable(batch.write)), name, checkpoint, output_mode, arguments)
+    return _start(df.writeStream.foreachBatch(searchable(batch.write)), name, checkpoint, output_mode, chosen)
 
 
 def _batch_writer(
@@ -376,11 +376,11 @@ def _plain_records(df: DataFrame, shape: RecordShape, partitioner: str, partitio
 
 
 def _start(
-    writer: Any, name: str | None, checkpoint: str | None, output_mode: str, trigger: Mapping[str, Any]
+    writer: Any, name: str | None, checkpoint: str | None, output_mode: str, trigger: Trigger | None
 ) -> StreamingQuery:
     writer = writer.outputMode(output_mode).option("checkpointLocation", checkpoint)
     if name is not None:
         writer = writer.queryName(name)
-    if trigger:
-        writer = writer.trigger(**trigger)
+    if trigger is not None:
+        writer = writer.trigger(**trigger.spark_arguments())
     return writer.start()

@@ -9,7 +9,6 @@ import zipfile
 
 import pytest
 
-from tidelog.pipelines.delivery.triggers import trigger_arguments
 from tidelog.pipelines.errors import PipelineError
 from tidelog.pipelines.spark.session import (
     choose_master,
@@ -73,24 +72,6 @@ def test_the_python_of_executors_is_chosen_by_argument_then_environment(monkeypa
     assert worker_python("yarn", "/other/python") == "/other/python"
     assert worker_python("yarn", "environment.tar.gz") == "./environment/bin/python"
     assert worker_python("local[2]", "environment.tar.gz") == sys.executable
-
-
-@pytest.mark.parametrize(
-    ("trigger", "arguments"),
-    [
-        (None, {}),
-        ("available-now", {"availableNow": True}),
-        ("10 seconds", {"processingTime": "10 seconds"}),
-        ("continuous 1 second", {"continuous": "1 second"}),
-    ],
-)
-def test_triggers(trigger: str | None, arguments: dict[str, object]) -> None:
-    assert trigger_arguments(trigger) == arguments
-
-
-def test_a_wrong_trigger_is_one_line() -> None:
-    with pytest.raises(PipelineError, match="available-now"):
-        trigger_arguments("sometimes")
 
 
 def test_importing_tidelog_does_not_import_spark() -> None:

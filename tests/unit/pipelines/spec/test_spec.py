@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.pipelines.delivery.triggers import Trigger
 from tidelog.pipelines.spec.document import SpecError
 from tidelog.pipelines.spec.model import (
     ConsoleSink,
@@ -20,7 +21,6 @@ from tidelog.pipelines.spec.model import (
     TableSource,
     TopicSink,
     TopicSource,
-    Trigger,
 )
 from tidelog.pipelines.spec.read import read_pipeline
 

@@ -25,7 +25,7 @@ from tidelog.telemetry import logs
 
 EPOCH_MS = 1_700_000_000_000
 BACKGROUND_TASKS = "tidelog.tasks"
-"""The logger that reports the faults of tasks that nobody awaits."""
+"""The logger that reports the faults of tasks that are not awaited."""
 
 
 class Clock:
@@ -118,12 +118,12 @@ def simulated_machine(world: World, hidden: str) -> Iterator[None]:
     and is left out of the story."""
     with ExitStack() as stack:
         stack.enter_context(logs.limited_lines.lifted())
-        stack.enter_context(_told(_Story(world, hidden)))
+        stack.enter_context(_logs_go_to(_Story(world, hidden)))
         yield
 
 
 @contextmanager
-def _told(handler: logging.Handler) -> Iterator[None]:
+def _logs_go_to(handler: logging.Handler) -> Iterator[None]:
     """What nodes log goes to the handler and nowhere else."""
     logger = logging.getLogger("tidelog")
     level, propagates = logger.level, logger.propagate

@@ -164,7 +164,7 @@ def partition_ids(client: Producer | Consumer | AdminClient, args: argparse.Name
 def existing_partitions(
     admin: AdminClient, args: argparse.Namespace, pairs: Iterable[tuple[str, int]]
 ) -> list[tuple[str, int]]:
-    """Those partitions that are there: committed offsets outlive the topics they belong to."""
+    """The partitions that exist: committed offsets outlive the topics they belong to."""
     topics = cluster_metadata(admin, args).topics
     return [(topic, number) for topic, number in pairs if topic in topics and number in topics[topic].partitions]
 

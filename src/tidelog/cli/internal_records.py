@@ -64,7 +64,7 @@ CONTROL_TYPES: dict[int, str] = {
     LEARNERS_CONTROL_TYPE: "VotersRecord",
 }
 _MODULES = {"KRaftVersionRecord": "kraft_version_record"}
-"""Those that are not named after their class letter by letter."""
+"""Modules whose name does not follow from that of their class."""
 _UUID_NAME = re.compile(r"(^|_)id$")
 """Fields of bytes that hold an identifier; a list of bytes always holds such."""
 _VERSION = Struct(">h")

@@ -32,5 +32,5 @@ class ProducerIds:
         try:
             return await self._controller.allocate_producer_ids()
         except BrokerError as error:
-            # That the controller is away passes, but to producers of old every other code is the end.
+            # The controller will be back, and older producers try again after no other code.
             raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error

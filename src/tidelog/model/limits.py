@@ -85,7 +85,7 @@ DISK_ROOM_BYTES_MIN: Final = 2 * 1024 * 1024
 """A node of a cluster with less free space gives its partitions to others: the next large batch would not fit."""
 
 DISK_ROOM_BYTES_ENOUGH: Final = 8 * 1024 * 1024
-"""It takes part again with so much."""
+"""With so much free space the node takes part again."""
 
 RESERVED_ROOM_BYTES: Final = 512 * 1024
 """Kept free for what frees space, and for the start of a node whose disk is full."""

@@ -92,7 +92,7 @@ class FrameReader:
         return memoryview(place)[self._placed_bytes : self._wanted_bytes]
 
     def filled(self, byte_count: int) -> list[Frame]:
-        """So many bytes were put there; returns the frames they complete."""
+        """`byte_count` bytes were received into the buffer; returns the frames that they complete."""
         place = self._place
         if place is None:
             scratch = self._scratch

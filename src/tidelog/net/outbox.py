@@ -46,7 +46,7 @@ class Outbox:
             asyncio.get_running_loop().call_soon(self._end_turn)
 
     def forget(self, sender: TransportSender) -> None:
-        """It is closed."""
+        """The sender is closed."""
         if sender is self._last:
             self._last = None
 

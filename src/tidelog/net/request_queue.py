@@ -67,7 +67,7 @@ class RequestQueue:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def received(self, byte_count: int) -> None:
-        """So many bytes were read, of whole requests or not."""
+        """`byte_count` bytes were read, of whole requests or not."""
         self._share.charge(byte_count)
 
     def add(self, frames: Iterable[Frame]) -> None:

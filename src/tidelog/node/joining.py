@@ -119,7 +119,7 @@ async def ask_to_join(
         try:
             answered = await _ask_in_turn(body, where, MEMBER_SECONDS_MAX, MEMBER_SECONDS_MAX, environment.network)
         except NodeStartError as error:
-            logger.info("taking part as the member this node was", reason=str(error))
+            logger.info("no member answered; taking part as a member of before", reason=str(error))
             return Joined(identity.node_id, identity.cluster_id, identity.directory_id, {})
     else:
         answered = await _ask_in_turn(body, where, JOIN_SECONDS_MAX, ATTEMPT_SECONDS_MAX, environment.network)

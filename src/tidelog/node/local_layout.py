@@ -71,7 +71,7 @@ def read_plan(data: Path) -> Plan | None:
     except OSError as error:
         raise DirectoryRefused(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise DirectoryRefused(f"{path} is damaged: remove it, the nodes know the rest themselves") from None
+        raise DirectoryRefused(f"{path} is damaged: remove it; the next start makes it again") from None
 
 
 def write_plan(data: Path, plan: Plan) -> None:
@@ -101,7 +101,9 @@ def list_members(data: Path) -> dict[int, DirectoryIdentity]:
         if matched is None or identity is None:
             continue
         if identity.node_id != int(matched[1]):
-            raise DirectoryRefused(f"{data / name} holds the data of node {identity.node_id}: give it back its name")
+            raise DirectoryRefused(
+                f"{data / name} holds the data of node {identity.node_id}: rename it to that node's name"
+            )
         found[identity.node_id] = identity
     for node_id in sorted(found):
         first = found[min(found)]

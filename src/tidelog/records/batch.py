@@ -119,7 +119,7 @@ class BatchHeader(QuickValue):
         return *outside_crc, *self.covered_fields()
 
     def covered_fields(self) -> tuple[object, ...]:
-        """Those that the CRC covers."""
+        """The fields that the CRC covers."""
         records = self.attributes, self.last_offset_delta, self.base_timestamp, self.max_timestamp
         return *records, self.producer_id, self.producer_epoch, self.base_sequence, self.record_count
 

@@ -19,9 +19,9 @@ from typing import Final
 
 LOOK_S: Final = 0.25
 YOUNG_MIN: Final = 1000
-"""With fewer new objects than this it is not worth it."""
+"""With fewer new objects than this a collection is not worth it."""
 YOUNG_MAX: Final = 100_000
-"""So many are collected at once, whatever goes on: some twenty milliseconds."""
+"""At so many new objects a collection begins at once, even in a busy moment. It takes some twenty milliseconds."""
 GROWTH_MIN: Final = 50_000
 """New objects since everything was collected before all is collected again; half of what was left then, if more."""
 QUIET_SHARE: Final = 0.1

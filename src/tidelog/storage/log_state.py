@@ -248,7 +248,7 @@ class LogState:
             self.unsynced_directories = []
 
     def flush_finished(self, flush: PendingFlush) -> None:
-        """It was synced: the recovery point moves, up to where the log was cut meanwhile."""
+        """The flush was synced: the recovery point moves, up to where the log was cut meanwhile."""
         self.flushes_under_way.remove(flush)
         self.recovery_point = max(self.recovery_point, flush.end_offset)
 

@@ -20,7 +20,7 @@ Key = tuple[str, ...]
 
 
 class HeldBack(NamedTuple):
-    """So many lines of this key were counted instead of printed, within `seconds`."""
+    """How many lines of a key were counted instead of printed, within `seconds`."""
 
     key: Key
     lines: int

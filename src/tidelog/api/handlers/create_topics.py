@@ -62,7 +62,7 @@ def _result(context: RequestContext, outcome: TopicOutcome, hides_configs: bool)
             name=name, error_code=outcome.error.code, error_message=outcome.error.message, configs=[]
         )
     if hides_configs:
-        # That the topic is there, and nothing of what it is like.
+        # The response says that the topic is there, and nothing of its settings.
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return CreatableTopicResult(
             name=name, topic_id=outcome.topic_id, error_message=None, topic_config_error_code=code, configs=[]

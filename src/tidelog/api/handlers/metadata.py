@@ -81,7 +81,7 @@ async def _create_and_respond(
 
 
 def _may_not_create(context: RequestContext, missing: list[str]) -> frozenset[str]:
-    """Those of the topics that the caller may not create, neither them nor any."""
+    """The missing topics that the caller may not create, neither by their names nor by the cluster."""
     if context.services.authorizer is None or authorize(context, Operation.CREATE, CLUSTER):
         return NONE_DENIED
     return denied(context, Operation.CREATE, ResourceType.TOPIC, missing)

@@ -140,7 +140,7 @@ def decide_complete_reassignments(image: MetadataImage) -> Decision[None]:
 def list_reassignments(
     image: MetadataImage, partitions: Iterable[TopicPartition] | None = None
 ) -> Iterator[OngoingReassignment]:
-    """Those under way, of all partitions or of the ones asked for."""
+    """Reassignments under way, of all partitions or of the given ones."""
     wanted = None if partitions is None else set(partitions)
     for topic, index, state in _ongoing(image):
         partition = TopicPartition(topic.name, index)

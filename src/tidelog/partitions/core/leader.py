@@ -122,7 +122,7 @@ class LeaderState(ReplicaState):
         self._local_end = log_end_offset if local_end_offset is None else local_end_offset
         """What this node itself counts as holding; behind the end of the log while that is being synced."""
         self._counted: list[Follower] = []
-        """Those the high watermark waits for."""
+        """Followers that the high watermark waits for."""
         self._follow(now_ms)
         self.recount(now_ms)
 
@@ -205,7 +205,10 @@ class LeaderState(ReplicaState):
             # It may have heard of a reassignment before this leader did.
             raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"Node {node_id} is no replica of the partition.")
         if broker_epoch != ANY_EPOCH and broker_epoch < follower.broker_epoch:
-            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"A newer node {node_id} fetches already.")
+            raise BrokerError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Node {node_id} has been registered again; a newer process of it fetches already.",
+            )
         follower.broker_epoch = broker_epoch
         follower.log_start_offset = log_start_offset
         follower.fetched(offset, leader_end, now_ms)

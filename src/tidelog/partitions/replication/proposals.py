@@ -88,7 +88,7 @@ class InSyncProposals:
                 outcomes = []
             self._settle(sent, outcomes)
             if sent:
-                # Those left are tried again, unless something newer was proposed meanwhile.
+                # Proposals that are left are tried again, unless something newer was proposed meanwhile.
                 self._waiting = sent | self._waiting
                 backoff_s = min(BACKOFF_MAX_S, max(BACKOFF_FIRST_S, 2 * backoff_s))
                 await asyncio.sleep(backoff_s)

@@ -21,7 +21,7 @@ COLUMNS = ("partition", "offset", "key", "value", "headers", "timestamp")
 """What a table must have to be compared; where it has `topic` as well, only rows of the topic are."""
 CHECKSUM_OF_NOTHING = f"{0:016x}"
 DIFFERENCES_MAX = 20
-"""So many records are listed per audit; the figures count all of them."""
+"""How many records an audit lists; its figures count all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,8 +112,8 @@ class PipelineRun:
         return senders
 
     def _make_topics(self) -> None:
-        """Those of sinks where the file says with how many partitions, those for dead letters where a rule drops rows
-        (`read_topic` makes those for records that do not parse)."""
+        """Makes the topics of sinks for which the file says how many partitions they have, and those for the dead
+        letters of rules (`read_topic` makes those for records that do not parse)."""
         for sink in self._pipeline.sinks.values():
             if isinstance(sink, TopicSink) and sink.partitions:
                 with named(self._pipeline, sink.line, f"sink {sink.name}"):

@@ -22,7 +22,7 @@ EXECUTORS_SECONDS_MAX = 10.0
 """How long a session waits for the executors of its cluster before it counts cores."""
 _LOOK_SECONDS = 0.1
 _QUIET_LOOKS = 5
-"""So often the same number of executors, then all are there."""
+"""When so many looks find the same number of executors, all of them have come."""
 
 
 def size_shuffles(spark: SparkSession, given: Mapping[str, str]) -> None:

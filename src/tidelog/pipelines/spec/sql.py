@@ -78,7 +78,7 @@ _AGGREGATES = frozenset(
 )
 
 _SET_OPERATIONS = frozenset({"UNION", "INTERSECT", "EXCEPT", "MINUS"})
-"""They leave doubled rows out, unless ALL follows."""
+"""These operations leave doubled rows out, unless ALL follows."""
 _JOINS_OF_STREAMS = frozenset({"JOIN", "EXISTS", "IN", "INTERSECT", "EXCEPT", "MINUS", "WITH"})
 """With two streams these remember rows of one for the other, or may; behind WITH the order of the streams is hidden."""
 

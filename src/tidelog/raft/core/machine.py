@@ -120,7 +120,7 @@ class RaftMachine:
 
     @property
     def is_active_leader(self) -> bool:
-        """It leads and has committed an entry of its own term: it knows what is committed."""
+        """The member leads and has committed an entry of its own term: it knows what is committed."""
         return self.is_leader and self.commit_offset >= self.term_start_offset
 
     @property

@@ -205,7 +205,7 @@ def pin_directories(raft: RaftMachine) -> None:
 
 
 def first_members(raft: RaftMachine) -> MemberSet:
-    """Those the node was started with, as they are first written down: with the directories that voted for it."""
+    """The members that the node was started with, as the log first has them: with the directories that voted for it."""
     members = raft.members
     for node_id, directory_id in {**raft.vote_directories, raft.node_id: raft.settings.directory_id}.items():
         voter = members.find(node_id)

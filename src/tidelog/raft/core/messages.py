@@ -40,9 +40,9 @@ class Entry(Value):
 
 class SnapshotId(NamedTuple):
     end_offset: int
-    """It stands for every entry below."""
+    """The snapshot stands for every entry below."""
     term: int
-    """Of the last of them."""
+    """Of the last of these entries."""
 
 
 class LogEnd(NamedTuple):

@@ -15,9 +15,9 @@ class Pace(Enum):
     PROBE = "probe"
     """Where the logs part is not known: one request at a time, then wait for its response."""
     STREAM = "stream"
-    """Known: requests follow one another without waiting, as far as the window allows."""
+    """Where the logs part is known: requests follow one another without waiting, as far as the window allows."""
     SNAPSHOT = "snapshot"
-    """It needs entries that are gone: parts of a snapshot, one at a time."""
+    """The follower needs entries that are gone: it gets parts of a snapshot, one at a time."""
 
 
 class InFlight(Value):

@@ -176,7 +176,7 @@ def _parted(raft: RaftMachine, progress: Progress, answered: InFlight, response:
     behind = raft.log.last_possible_match(response.match_offset, response.match_term)
     progress.next_offset = max(progress.match_offset, min(answered.prev_offset, behind.offset))
     if start and (response.match_offset < start or (behind.offset == start and behind.term != response.match_term)):
-        # They part before the log begins here: only a snapshot helps.
+        # The logs part before this one begins: the follower needs a snapshot.
         progress.next_offset = start - 1
 
 

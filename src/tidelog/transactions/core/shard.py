@@ -169,7 +169,7 @@ class TransactionShard:
     # -- time --------------------------------------------------------------------------------------------------------
 
     def ongoing_ids(self) -> list[str]:
-        """Those that can time out."""
+        """Transactional ids whose transaction can time out."""
         return list(self._ongoing)
 
     def decide_abort_timed_out(self, ids: Sequence[str], now: Moment) -> Decision[Swept]:

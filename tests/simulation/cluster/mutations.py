@@ -59,22 +59,22 @@ def decides_on_an_old_image() -> Any:
 
 
 def decides_before_it_knows() -> Any:
-    """Whoever is elected decides at once, before it has applied what was committed under the last controller."""
+    """The leader that is elected decides at once, before it has applied what was committed under the last controller."""
     notify = Quorum._notify_leader
 
     def notify_early(self: Quorum) -> None:
         machine = self._machine
         if machine is None or not machine.is_leader or self._applier.failure is not None:
             notify(self)
-        elif self._told != (told := (machine.leader_id, machine.term, True)):
-            self._told = told
-            self._state_machine.leader_changed(told[0], told[1], is_active=True)
+        elif self._reported != (now := (machine.leader_id, machine.term, True)):
+            self._reported = now
+            self._state_machine.leader_changed(now[0], now[1], is_active=True)
 
     return patch.object(Quorum, "_notify_leader", notify_early)
 
 
 def forgets_changes_under_way() -> Any:
-    """Whoever asks is answered when the controller has decided: the next controller may never have heard of it."""
+    """A request is answered when the controller has decided: the next controller may never have heard of it."""
     run = QuorumController._run
 
     async def run_answering_early(self: QuorumController, decide: Decide) -> Any:
@@ -125,7 +125,7 @@ def obeys_old_leaders() -> Any:
 
 
 def skips_syncs_of_votes() -> Any:
-    """Terms and votes are written, but nobody waits until they are on disk."""
+    """Terms and votes are written, but no message waits until they are on disk."""
 
     def write_only(directory: str, state: HardState, disk: Disk) -> None:
         write_whole(os.path.join(directory, QUORUM_STATE_FILE), encode_quorum_state(state), sync=False, disk=disk)
@@ -210,7 +210,7 @@ def coordinators_do_not_replay() -> Any:
 
 
 def takes_commits_of_any_generation() -> Any:
-    """Whoever says to be a member may commit, in whatever generation it was one."""
+    """Every commit that names a member is taken, of whatever generation."""
 
     @contextmanager
     def patched() -> Iterator[None]:

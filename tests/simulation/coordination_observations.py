@@ -1,4 +1,4 @@
-"""What clients of coordinators are told, as far as checkers care."""
+"""Answers of coordinators to their clients, as far as checkers need them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class OffsetCommitted(NamedTuple):
-    """A client was told that the offset of its group is kept; each group commits once."""
+    """A client got the answer that the offset of its group is kept; each group commits once."""
 
     group: str
     offset: int
@@ -24,7 +24,7 @@ class TransactionEnded(NamedTuple):
     values: Mapping[int, bytes]
     """What it wrote, by partition."""
     is_committed: bool | None
-    """None when the producer was never told."""
+    """None when the producer never got an answer."""
 
 
 class TransactionsSeen(NamedTuple):
@@ -34,7 +34,7 @@ class TransactionsSeen(NamedTuple):
 
 
 class PartitionsOwned(NamedTuple):
-    """A coordinator told a member what is its own. The generation is the member's epoch in a group of KIP-848."""
+    """A coordinator gave a member its assignment. The generation is the member's epoch in a group of KIP-848."""
 
     group: str
     generation: int
@@ -43,7 +43,7 @@ class PartitionsOwned(NamedTuple):
 
 
 class MemberBegan(NamedTuple):
-    """A coordinator told a member of this generation how far its group is in a partition it got; -1 for nowhere."""
+    """A coordinator gave a member of this generation its group's offset in a partition it got; -1 for none."""
 
     group: str
     generation: int
@@ -52,7 +52,7 @@ class MemberBegan(NamedTuple):
 
 
 class MemberCommitted(NamedTuple):
-    """A member was told that its group is this far; members never ask to go back."""
+    """A member got its group's offset; members never ask to go back."""
 
     group: str
     generation: int

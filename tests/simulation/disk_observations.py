@@ -1,4 +1,4 @@
-"""What happens to disks, and who is there in the end."""
+"""What happens to disks, and which nodes are there in the end."""
 
 from __future__ import annotations
 

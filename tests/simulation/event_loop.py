@@ -40,7 +40,7 @@ class SyncingThread(Executor):
     """Does one thing after the other, each some time after it was asked for; a crash of the node ends all of it."""
 
     def __init__(self, world: World, faults: DiskFaults, begins: Callable[[PendingFlush], Callable[[], None]]) -> None:
-        """`begins` is told of every sync when it begins; what it returns is called when that is done."""
+        """`begins` is called with every sync when it begins; what it returns is called when that is done."""
         self._world = world
         self._faults = faults
         self._begins = begins

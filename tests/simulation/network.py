@@ -45,7 +45,7 @@ class Network:
         self.faults = NetworkFaults()
 
     def send(self, source: int, destination: int, deliver: Callable[[], None]) -> bool:
-        """Whether it is on its way; whoever sent it may be told, as a broken connection would tell."""
+        """Whether the message is on its way; its sender may learn of it, as from a broken connection."""
         random, faults = self._world.random, self.faults
         if (source, destination) in self._cut or random.random() < faults.loss:
             return False

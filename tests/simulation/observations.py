@@ -40,7 +40,7 @@ class Applied(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """A client was told that its proposal is committed."""
+    """A client got the answer that its proposal is committed."""
 
     node_id: int
     end_offset: int
@@ -51,4 +51,4 @@ class ReadServed(NamedTuple):
     node_id: int
     offset: int
     acknowledged_before: int
-    """The furthest offset that any client had been told of when the read began."""
+    """The furthest offset that any client knew to be committed when the read began."""

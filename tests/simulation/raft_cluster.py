@@ -52,7 +52,7 @@ class RaftCluster:
         self.snapshots: dict[tuple[SnapshotId, int], Snapshot] = {}
         """Contents by what members send of them."""
         self.acknowledged = 0
-        """The furthest offset any client was told of."""
+        """The furthest offset that any client knows to be committed."""
         self.forgets_votes = forgets_votes
         self._directories = 0
         self._proposals = 0

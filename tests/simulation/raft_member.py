@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 PART_BYTES = 8
 TELLS_OF_LOSS = 0.3
-"""How often a sender is told that a request was lost, as by a connection that breaks."""
+"""How often a sender learns that a request was lost, as by a connection that breaks."""
 
 
 class SimulatedMember:

@@ -68,7 +68,7 @@ def leader_counts_unsynced() -> Any:
 
 
 def votes_without_comparing_logs() -> Any:
-    """Whoever asks first gets the vote, however short its log is."""
+    """The first candidate gets the vote, however short its log is."""
     original = election.answer_vote
 
     def answer_vote(raft: RaftMachine, event: Receive, request: VoteRequest) -> None:

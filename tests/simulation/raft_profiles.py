@@ -34,7 +34,7 @@ class Profile:
     change_ms: float
     transfer_ms: float
     hint_ms: float
-    """How often a member is told that its leader is gone, whether that is so or not."""
+    """How often a member gets the hint that its leader is gone, whether that is so or not."""
 
     @classmethod
     def draw(cls, world: World) -> Profile:

@@ -55,7 +55,7 @@ class Mutations:
     skips_truncation: bool = False
     """A follower does not say in which epoch its log ends, and goes on where it stands."""
     counts_any_two: bool = False
-    """What two replicas have counts as committed, whoever they are: in sync, behind or fenced."""
+    """What any two replicas have counts as committed, whether they are in sync, behind or fenced."""
     shrinks_alone: bool = False
     """The leader waits no longer for a replica that lags, without the controller having put it out."""
     skips_syncs: bool = False

@@ -86,8 +86,8 @@ class ReplicationCluster:
             loses_disk = kind == "disk" and is_safe
             self._crash(broker, loses_power=kind == "power" and (self.syncs or is_safe), loses_disk=loses_disk)
             if loses_disk or (kind == "power" and is_safe and not self.syncs):
-                # Until the controller has put it out of the in-sync sets nobody else may leave them: what the last one
-                # in sync loses is lost, unless it was synced before each acknowledgement and the disk is left.
+                # Until the controller has put it out of the in-sync sets no other replica may leave them: what the last
+                # one in sync loses is lost, unless it was synced before each acknowledgement and the disk is left.
                 self.network.heal()
                 pause_ms += 3 * SESSION_MS
         elif kind == "move":

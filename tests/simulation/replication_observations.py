@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Acknowledged(NamedTuple):
-    """A producer with acks=all was told that its record is safe."""
+    """A producer with acks=all got its acknowledgement."""
 
     partition: int
     offset: int
@@ -23,7 +23,7 @@ class Committed(NamedTuple):
 
 
 class ReaderTold(NamedTuple):
-    """A leader told a consumer where what is committed ends."""
+    """A leader gave a consumer its high watermark."""
 
     partition: int
     leader_epoch: int

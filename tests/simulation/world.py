@@ -19,7 +19,7 @@ class Violation(AssertionError):
     """An invariant does not hold. The text says which and how."""
 
     checker: type | None = None
-    """Who noticed; None for what is no checker's business, as a cluster that does not come to rest."""
+    """The checker that noticed; None for what is no checker's business, as a cluster that does not come to rest."""
 
 
 class Checker(Protocol):
@@ -37,7 +37,7 @@ class World:
         self.trace: deque[str] = deque(maxlen=TRACE_LINES_MAX)
         self.steps = 0
         self.failure: Exception | None = None
-        """What ended the run, where whoever noticed could not raise it through the code under test."""
+        """What ended the run, where its observer could not raise it through the code under test."""
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._scheduled = 0
 

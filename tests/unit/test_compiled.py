@@ -77,7 +77,7 @@ def test_an_edit_is_never_hidden_by_what_was_compiled(tmp_path: Path) -> None:
 
 
 def test_no_loop_changes_the_name_its_range_was_made_from() -> None:
-    """mypyc reads the bound anew in every turn, where Python has read it once."""
+    """mypyc reads the bound again in every turn, where Python has read it once."""
     offenders = []
     for name in listed_modules():
         for node in ast.walk(ast.parse(Path(compiled.source_path(name)).read_text())):

@@ -1,4 +1,4 @@
-"""No record that was acknowledged is lost: it is in the log in the end, where its producer was told."""
+"""No record that was acknowledged is lost: it is in the log in the end, at the offset that its producer got."""
 
 from __future__ import annotations
 

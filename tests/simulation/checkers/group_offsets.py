@@ -1,4 +1,4 @@
-"""How far a group is never moves back: whoever owns a partition later begins and goes on behind all that was
+"""How far a group is never moves back: a later owner of a partition begins and goes on behind all that was
 committed before, and in the end nothing of it is lost.
 
 Order is by generation, not by when members hear of it: answers may be late.

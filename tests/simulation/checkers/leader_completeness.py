@@ -16,7 +16,7 @@ class LeaderCompleteness:
         self._committed: dict[int, LogEnd] = {}
         """By term: the furthest entry that was known to be committed then."""
         self._leaders: dict[int, tuple[int, LogIndex]] = {}
-        """By term: who led and its log when it was elected."""
+        """By term: the leader and its log when it was elected."""
 
     def observe(self, observation: object) -> None:
         if isinstance(observation, BecameLeader):

@@ -1,4 +1,4 @@
-"""Read index: a read sees everything that any client had been told of when it began."""
+"""Read index: a read sees everything that any client knew to be committed when it began."""
 
 from __future__ import annotations
 

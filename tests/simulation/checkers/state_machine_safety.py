@@ -1,4 +1,5 @@
-"""State machine safety: whoever has applied up to an offset has applied the same; nobody who was told loses it."""
+"""State machine safety: all members that have applied up to an offset have applied the same, and what a client knows to
+be committed is not lost."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from tests.simulation.world import Violation
 class StateMachineSafety:
     def __init__(self) -> None:
         self._digests: dict[int, tuple[int, int]] = {}
-        """By offset: the digest of everything before, and who was there first."""
+        """By offset: the digest of everything before, and the member that came there first."""
         self._acknowledged: dict[int, bytes] = {}
 
     def observe(self, observation: object) -> None:

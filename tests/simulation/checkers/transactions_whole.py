@@ -1,4 +1,4 @@
-"""A transaction is seen in all its partitions or in none, and as its producer was told."""
+"""A transaction is seen in all its partitions or in none, as its producer's answer says."""
 
 from __future__ import annotations
 

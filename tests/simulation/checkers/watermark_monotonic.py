@@ -1,4 +1,4 @@
-"""A consumer that follows the leaders is never told a lower end than before."""
+"""A consumer that follows the leaders never gets a lower end than before."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import SimulatedCluster
 
 LEADER, VOTES = "leader", "votes"
-"""Who is struck: whoever was elected, or those whose votes it rests on."""
+"""Which nodes are struck: the leader that was elected, or the voters of its majority."""
 FIRST_MOMENTS_MS = 60.0
 """A leader is cut off somewhere within this time: before its first entry is out, on its way, or on other disks."""
 REST_MS = 700.0
@@ -36,7 +36,8 @@ class Ambush:
             self._strike(observation.node_id)
 
     def _strike_leader(self, node_id: int) -> None:
-        """It is cut off from everyone, and whoever was cut off before is back: with a log that others do not have."""
+        """The leader is cut off from all others, and a node that was cut off before is back, with a log that others do
+        not have."""
 
         def cut() -> None:
             if not self._cluster.is_calm:

@@ -52,7 +52,7 @@ class SimulatedCluster:
         self.chance = Random(world.random.getrandbits(64))
         """What nodes and clients draw themselves."""
         self.graveyard: list[object] = []
-        """Nodes of processes that ended: what is collected may act once more, and nobody knows when."""
+        """Nodes of processes that ended: what is collected may act once more, at a time that is not in the seed."""
         ids = range(1, profile.nodes + 1)
         self.nodes = {node_id: SimulatedNode(self, node_id, path / str(node_id)) for node_id in ids}
         self.producers = [IdempotentProducer(self, number, number % self.partitions) for number in range(3)]
@@ -112,7 +112,7 @@ class SimulatedCluster:
         return (node for node in self.nodes.values() if node.is_up)
 
     def controller(self) -> SimulatedNode | None:
-        """Whoever thinks so, in the highest term."""
+        """The node that takes itself for the controller, in the highest term."""
         active = [
             (node.cluster.quorum.term, node.node_id)
             for node in self.running()
@@ -216,7 +216,8 @@ class SimulatedCluster:
     def _are_all_in_sync(self) -> bool:
         controller = self.controller()
         if controller is None or len(controller.cluster.quorum.members.voters) < len(VOTERS):
-            # Whoever lost its disk before votes no more yet: with another one gone, nobody would be left to let it.
+            # A node that lost its disk before does not vote yet: without another one, no majority would be left to add
+            # it.
             return False
         for node in self.nodes.values():
             if not node.is_working or node.process is None or node.process.is_stopped:
@@ -252,7 +253,7 @@ class SimulatedCluster:
         self.network.heal()
 
     def _move(self) -> None:
-        """Somebody asks for the preferred leaders, or for another order of preference."""
+        """An operator asks for the preferred leaders, or for another order of preference."""
         self.operator.move()
 
     def _resign(self) -> None:
@@ -287,7 +288,7 @@ class SimulatedCluster:
         is_at_rest = self.world.run_until(lambda: not self._unsettled(), patience_ms)
         self.world.observe(PeaceCame(self._whole()))
         if not is_at_rest:
-            # Perhaps something is missing that somebody waits for: that is the better thing to say.
+            # Perhaps a client waits for something that is missing: that is the better thing to report.
             self._show_what_leaders_have()
             raise Violation(f"the cluster does not come to rest: {self._unsettled()}")
         for node in self.running():

@@ -134,7 +134,7 @@ class TransactionalProducer(CoordinatedClient):
             self.world.observe(TransactionEnded(values, commits if is_ended else (None if commits else False)))
             await self.pause()
         if self.epoch < 0:
-            # As whoever runs a producer that was fenced would: what it left open would wait for its time-out.
+            # As an application does whose producer was fenced: what it left open would wait for its time-out.
             await self.start_epoch()
 
     @property
@@ -177,7 +177,7 @@ class TransactionalProducer(CoordinatedClient):
                 await self.pause()
 
     async def end(self, commits: bool) -> bool:
-        """Whether it ended so; otherwise nobody knows how."""
+        """Whether it ended so; otherwise its end is not known."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
@@ -203,7 +203,7 @@ class Auditor(CoordinatedClient):
     """Asks for everything that is committed, once faults are over."""
 
     def __init__(self, cluster: SimulatedCluster, number: int, groups: list[str], member_groups: list[str]) -> None:
-        """`groups` have one offset each, committed by nobody in particular; `member_groups` have, or had, members."""
+        """`groups` have one offset each, committed without a member; `member_groups` have, or had, members."""
         super().__init__(cluster, number)
         self._groups = groups
         self._member_groups = member_groups

@@ -48,7 +48,7 @@ class DiskCalls:
 
     @property
     def _files(self) -> SyncedFiles | None:
-        """None for a process that has ended: what it writes now, nobody reads."""
+        """None for a process that has ended: what it writes now is not read again."""
         return self._process.files if self._process.is_alive else None
 
     def sync(self, fd: int) -> None:

@@ -17,7 +17,7 @@ from tests.simulation.disk import DiskFaults
 from tests.simulation.world import World
 
 LOST = (".index", ".timeindex", ".txnindex")
-"""Made anew from the log when they are missing."""
+"""Made again from the log when they are missing."""
 PLENTY_BYTES = 1 << 30
 
 
@@ -166,7 +166,7 @@ class SyncedFiles:
             return random.choice((synced, content[: random.randint(same, len(content))]))
         if path.suffix in LOST:
             return random.choice((content, None))
-        # A file that was put in the place of another one: nobody can say which of the two is there.
+        # A file that was put in the place of another one: either of the two may be there.
         return content if before is None or before == content else random.choice((content, before))
 
 

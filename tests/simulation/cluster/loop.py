@@ -97,7 +97,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             task._log_traceback = False  # type: ignore[attr-defined]
             for _ in range(WAITS_AT_THE_END_MAX):
-                # Whoever waits for something more on its way out is told again.
+                # A coroutine that awaits something more on its way out is closed again.
                 try:
                     task.get_coro().close()
                     break
@@ -133,9 +133,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
 
 class DiskThreads(Executor):
-    """The threads of one process: work is done when it is asked for, and told of some time after, like a slow disk.
+    """The threads of one process: work is done when it is asked for, and reported some time after, like a slow disk.
 
-    What was synced meanwhile counts from when it is told.
+    What was synced meanwhile counts from its report on.
     """
 
     def __init__(self, process: Process) -> None:

@@ -1,7 +1,8 @@
 """Members of groups, of the classic protocol and of KIP-848: they join, own partitions, commit how far they are, go.
 
 A member begins where the coordinator says that its group is, and commits only ever more. It never asks twice for one
-commit: when it does not know what became of one it comes back as somebody new, whom the late one cannot be from.
+commit: when it does not know what became of one it comes back as a new member, so that a late commit is seen to be of
+the old one.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class GroupMember(CoordinatedClient):
 
     def __init__(self, cluster: SimulatedCluster, number: int, group: str) -> None:
         super().__init__(cluster, number)
-        # A commit has nothing by which a second one could be told from a new one, in Kafka's protocol.
+        # A commit has nothing that would distinguish a second one from a new one, in Kafka's protocol.
         self.process.is_repeated = False
         self.group = group
         self.committed = 0
@@ -80,7 +81,7 @@ class GroupMember(CoordinatedClient):
             await self.rest()
 
     async def take_part(self) -> None:
-        """From joining until this member goes or is told to."""
+        """From joining until this member goes or is asked to."""
         raise NotImplementedError
 
     async def rest(self) -> None:

@@ -59,7 +59,8 @@ def decides_on_an_old_image() -> Any:
 
 
 def decides_before_it_knows() -> Any:
-    """The leader that is elected decides at once, before it has applied what was committed under the last controller."""
+    """The leader that is elected decides at once, before it has applied what was committed under the last
+    controller."""
     notify = Quorum._notify_leader
 
     def notify_early(self: Quorum) -> None:

@@ -129,7 +129,7 @@ class SimulatedNode:
         self.files.room_bytes = room_bytes
 
     def empty_disk(self) -> None:
-        """Whoever filled it makes room."""
+        """What filled it is gone."""
         if self.files.room_bytes is not None:
             self._world.note(self, "has room on its disk again")
             self.files.room_bytes = None
@@ -142,7 +142,7 @@ class SimulatedNode:
         self.process = self.node = None
 
     def _close_files(self) -> None:
-        """The dead hold on to nothing, as the kernel would see to; what they write now, nobody reads."""
+        """A process that ended holds nothing open, as the kernel would see to; what it writes now is not read again."""
         if isinstance(self.stage, NotPlaced):
             return
         self.stage.site.directory.close(clean=False)

@@ -1,4 +1,4 @@
-"""An operator who moves leadership about: another order of the replicas, then an election of the preferred ones."""
+"""An operator moves leaderships: another order of the replicas, then an election of the preferred ones."""
 
 from __future__ import annotations
 

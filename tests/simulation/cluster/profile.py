@@ -45,7 +45,7 @@ class ClusterProfile:
     append_bytes_max: int = RAFT_APPEND_BYTES_MAX
     """Of the metadata log in one message."""
     ambush: str | None = None
-    """Who is struck in the first moments after an election (`ambush.py`)."""
+    """Which nodes are struck in the first moments after an election (`ambush.py`)."""
 
     @classmethod
     def draw(cls, world: World) -> ClusterProfile:
@@ -96,7 +96,7 @@ def power_cuts(drawn: ClusterProfile) -> ClusterProfile:
 
 
 def lost_controllers(drawn: ClusterProfile) -> ClusterProfile:
-    """Whoever controls is cut off, stopped or asked to go while others are quick to lag."""
+    """The controller is cut off, stopped or asked to go while others are quick to lag."""
     return replace(
         drawn,
         election_timeout_ms=300,
@@ -135,7 +135,7 @@ def lost_tails(drawn: ClusterProfile) -> ClusterProfile:
 
 
 def joined_power_cuts(drawn: ClusterProfile) -> ClusterProfile:
-    """The same power cuts where all nodes but the first have joined: who is needed must not wait for who needs it."""
+    """The same power cuts where all nodes but the first have joined: a node that others need must not wait for them."""
     return replace(power_cuts(drawn), joins=True)
 
 
@@ -181,8 +181,8 @@ def older_transactions(drawn: ClusterProfile) -> ClusterProfile:
 
 
 def short_reigns(drawn: ClusterProfile) -> ClusterProfile:
-    """Whoever is elected is cut off at once, and logs travel an entry at a time: they end in terms that led to nothing,
-    and part of an old one may be all that a majority gets."""
+    """Each leader is cut off as soon as it is elected, and logs travel an entry at a time: they end in terms that led
+    to nothing, and part of an old one may be all that a majority gets."""
     return replace(
         drawn,
         nodes=3,
@@ -199,7 +199,7 @@ def short_reigns(drawn: ClusterProfile) -> ClusterProfile:
 
 
 def lost_votes(drawn: ClusterProfile) -> ClusterProfile:
-    """As soon as somebody is elected it is cut off, and the power of those who voted fails."""
+    """As soon as a leader is elected it is cut off, and the power of its voters fails."""
     return replace(
         drawn,
         nodes=3,

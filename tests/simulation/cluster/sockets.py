@@ -1,7 +1,7 @@
 """TCP as processes see it, on a network that loses, delays and doubles.
 
 A connection keeps the order of what is written to it: what is lost is sent again later, and everything behind it waits.
-Whoever is cut off hears nothing. A request that the network doubles comes once more over a connection of its own,
+A node that is cut off hears nothing. A request that the network doubles comes once more over a connection of its own,
 at any later time, as from a client or a proxy that tried again: its answer goes nowhere.
 """
 
@@ -63,7 +63,7 @@ class SimulatedSocket(asyncio.Transport):
         """There is always room."""
 
     def get_write_buffer_size(self) -> int:
-        """Never none, so that nobody sends files past this object."""
+        """Never none, so that no sender sends files past this object."""
         return 1
 
     def is_closing(self) -> bool:
@@ -177,7 +177,7 @@ class SimulatedSocket(asyncio.Transport):
                 )
 
     def die(self, *, tells_peer: bool) -> None:
-        """With its process: nobody at this end hears of it."""
+        """With its process: this end does not hear of it."""
         if tells_peer:
             self._tell_reset()
         self.is_open = False

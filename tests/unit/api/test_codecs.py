@@ -1,4 +1,4 @@
-"""The codecs of the often called APIs: both ends agree, and the throttle time is told."""
+"""The codecs of the often called APIs: both ends agree, and the throttle time is in the response."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ async def test_a_leader_that_is_not_active_yet_does_not_send_requests_to_itself(
 
 
 async def send_on(broker: SmallBroker, api_key: int, version: int, request: Any, to: int) -> Any:
-    """As a door of this node that knows who leads."""
+    """As a door of this node that knows the leader."""
 
     async def published(_: int) -> None:
         pass

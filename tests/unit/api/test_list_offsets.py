@@ -51,7 +51,7 @@ async def test_a_new_leader_tells_what_it_knows_to_be_committed_and_nothing_else
         began_ms = wall_clock_ms()
         await first.produce(b"committed")
         await eventually(lambda: second.partition.high_watermark == 1, "the follower knows that it is committed")
-        # It leads, nobody follows, and in its next epoch it has more than it knows to be committed.
+        # It leads without followers, and in its next epoch it has more than it knows to be committed.
         await second.replication.stop()
         await first.replication.stop()
         cluster.elect(2)

@@ -335,7 +335,7 @@ def test_settings_change_by_type_of_resource(tmp_path: Path) -> None:
 
 
 class Node(Caller):
-    """A node with groups, where everything is allowed until it is told otherwise."""
+    """A node with groups, where everything is allowed until it gets other grants."""
 
     def allow(self, *grants: Any) -> Grants:
         authorizer = Grants(*grants)

@@ -32,7 +32,7 @@ ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
 
 
 class MemoryCluster:
-    """One log that all its quorums apply at once; whoever is told to leads."""
+    """One log that all its quorums apply at once; the test names the leader."""
 
     def __init__(self) -> None:
         self.batches: list[list[bytes]] = []
@@ -150,7 +150,7 @@ async def memory_node(
     cluster_id: str = "cluster",
     gone: Container[int] = (),
 ) -> ControllerService:
-    """A node that follows the cluster and publishes; it is not registered. At `gone` nobody listens."""
+    """A node that follows the cluster and publishes; it is not registered. Ports of nodes in `gone` are closed."""
     controller = QuorumController(config, cluster_id=cluster_id)
     controller.attach(cast(Quorum, MemoryQuorum(cluster, controller)))
 

@@ -1,4 +1,4 @@
-"""AlterPartition and reassignments: Kafka's answers to good and bad reports of who is in sync."""
+"""AlterPartition and reassignments: Kafka's answers to good and bad reports of in-sync replicas."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_partition_moves_when_the_new_replicas_are_in_sync() -> None:
     image, error = reported(image, change(image, 1, 2, 3))
     assert (error, partition(image).leader) == (None, 1)
     image, error = reported(image, change(image, 1, 2, 3, 4))
-    # The last report completes it, and takes the leadership from the one who reported.
+    # The last report completes it, and takes the leadership from the node that reported.
     assert error == ErrorCode.NEW_LEADER_ELECTED
     state = partition(image)
     assert (state.leader, state.replicas, state.isr, state.adding_replicas, state.removing_replicas) == (

@@ -30,7 +30,7 @@ class World:
         self.nodes: dict[int, ControllerService] = {}
         self.epochs: dict[int, int] = {}
         self.gone: set[int] = set()
-        """Nobody listens any more where these were."""
+        """Nodes whose ports are closed."""
 
     async def begin(self) -> None:
         for node_id in (1, 2, 3):

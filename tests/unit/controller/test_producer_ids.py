@@ -1,4 +1,4 @@
-"""Producer ids: what a producer is told while the controller is away."""
+"""Producer ids: what a producer is answered while the controller is away."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class OffsetsTopic:
         return coordinator
 
     def logs_at(self, partition: int) -> MemoryLog:
-        """This node has a replica of every partition, whoever leads it."""
+        """This node has a replica of every partition, whichever node leads it."""
         return self.logs[partition]
 
 
@@ -255,7 +255,7 @@ async def test_a_group_moves_with_the_leadership_and_is_the_same_after_it() -> N
 
 
 async def test_a_new_term_of_the_same_leader_loads_again() -> None:
-    """Between two terms somebody else may have led, and written."""
+    """Between two terms another node may have led, and written."""
     topic = OffsetsTopic(1)
     coordinator = topic.coordinator()
     coordinator.start()

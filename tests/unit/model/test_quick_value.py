@@ -1,4 +1,4 @@
-"""Values with constructors of their own: whoever adds a field must not forget it in `fields`."""
+"""Values with constructors of their own: a field that is added must be in `fields` too."""
 
 from __future__ import annotations
 

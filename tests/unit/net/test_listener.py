@@ -1,4 +1,4 @@
-"""Who is accepted, who is closed again, and when."""
+"""Which connections are accepted and which are closed again, and when."""
 
 import asyncio
 import time
@@ -122,7 +122,7 @@ class Clock:
 
 
 async def swept(listener: Listener) -> None:
-    """The listener has noticed whom it heard."""
+    """The listener has noticed which connections it heard."""
     await wait_until(lambda: not any(one.was_heard for one in listener.connections))
 
 

@@ -91,7 +91,7 @@ def test_what_was_answered_is_sent_before_a_bad_request_closes_the_connection() 
 
 
 def test_the_socket_of_a_connection_that_is_gone_cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its descriptor may be somebody else's by then."""
+    """Another connection may have its descriptor by then."""
     sockets: list[socket.socket] = []
     new_connection = Listener.new_connection
 

@@ -1,4 +1,4 @@
-"""Who is paced: peers on other machines, as the administrator has chosen, and nobody on this one."""
+"""Which peers are paced: those on other machines, as the administrator has chosen, and none on this one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places for large frames: used again, few, and never under somebody who still looks into one."""
+"""Places for large frames: used again, few, and never while a view of one is left."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Who is asked to take a node in."""
+"""Which addresses a node asks to be taken in."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def ask(port: int, path: str) -> tuple[int, dict[str, object]]:
 
 
 def is_taken(port: int) -> bool:
-    """Whether somebody listens there; the connection waits to be accepted."""
+    """Whether the port is open; the connection waits to be accepted."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

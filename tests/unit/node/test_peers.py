@@ -17,7 +17,7 @@ from tidelog.node.peers import Peers
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Of this machine, where nobody listens."""
+    """A port of this machine that is closed."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield int(taken.getsockname()[1])

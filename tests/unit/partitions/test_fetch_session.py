@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: what is remembered, what is told again, and who gets no session."""
+"""Incremental fetch sessions: what is remembered, what is sent again, and which requests get no session."""
 
 import pytest
 

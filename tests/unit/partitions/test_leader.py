@@ -1,4 +1,4 @@
-"""The leader's machine: the high watermark, who counts for it, and the in-sync set it asks for."""
+"""The leader's machine: the high watermark, the replicas that count for it, and the in-sync set it asks for."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ async def test_a_follower_whose_log_parted_is_cut_by_epochs(tmp_path: Path) -> N
         old = cluster.leader
         old.is_cut_off = True
         cluster.fence(old.node_id)
-        # It does not know that it leads no more, and takes what nobody will ever copy.
+        # It does not know that it leads no more, and takes records that no replica will copy.
         assert (await old.produce(b"lost 1", b"lost 2", acks=1))[0] == 0
         assert (await cluster.leader.produce(b"b"))[0] == 0
         assert old.values() == [b"a", b"lost 1", b"lost 2"]
@@ -308,7 +308,7 @@ async def test_the_others_do_not_wait_for_a_partition_that_is_not_synced_any_mor
 
 
 async def test_what_a_restart_finds_is_synced_before_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is in the page cache, and a producer that asks again is told that it has been there all along."""
+    """The batch is in the page cache, and a producer that sends it again gets the offset that it has had all along."""
     async with SmallCluster(tmp_path) as cluster:
         await cluster.start(1, tidelog_flush="ack")
         broker = cluster.leader
@@ -349,7 +349,8 @@ async def test_a_follower_that_began_again_at_the_leaders_start_goes_on_with_flu
         assert behind.partition.log.recovery_point == behind.partition.log.log_end_offset == 7
 
 
-# -- who may read what -------------------------------------------------------------------------------------------------
+# -- what readers may see ----------------------------------------------------------------------------------------------
+# -----------------------------------------------------------------------------------------------
 
 
 async def test_consumers_read_what_is_committed_and_replicas_all_there_is(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A machine under test: events in, effects out, with a disk that syncs when it is told to."""
+"""A machine under test: events in, effects out, with a disk that syncs when the test says so."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Node:
 
 
 class Link:
-    """The transport of one node: it reaches who is up, while it is up itself."""
+    """The transport of one node: it reaches nodes that are up, while its own is up."""
 
     def __init__(self, nodes: Mapping[int, Node], own_id: int) -> None:
         self._nodes = nodes
@@ -143,7 +143,7 @@ class Cluster:
             await node.quorum.stop()
 
     async def on_leader(self, command: Callable[[Quorum], Awaitable[T]]) -> T:
-        """Whoever leads carries it out; a busy machine may move the leadership at any time."""
+        """The leader carries it out; a busy machine may move the leadership at any time."""
         deadline_s = time.monotonic() + DEADLINE_S
         while True:
             leader = await self.leader()

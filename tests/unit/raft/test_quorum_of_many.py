@@ -108,7 +108,7 @@ def test_a_leader_that_stops_hands_over(tmp_path: Path) -> None:
 
 
 def test_a_leader_whose_successor_does_not_answer_stops_all_the_same(tmp_path: Path) -> None:
-    """Who hands over waits as long as he says, not until the next election would be due."""
+    """A leader that hands over waits as long as it was asked to, not until the next election would be due."""
 
     async def test(cluster: Cluster) -> None:
         leader = await cluster.start(1, any_of(1))

@@ -75,7 +75,7 @@ async def test_the_fault_of_an_awaited_task_belongs_to_the_caller(caplog: pytest
     tasks = BackgroundTasks()
     with pytest.raises(Fault):
         await tasks.start(_fail(), "awaited", is_awaited=True)
-    # And nobody complains where the caller has gone away.
+    # And nothing is logged where the caller has gone away.
     tasks.start(_fail(), "awaited", is_awaited=True)
     async with asyncio.timeout(DEADLINE_S):
         await tasks.finished()

@@ -18,7 +18,7 @@ from tidelog.storage.log_flusher import PendingFlush
 
 
 class StepExecutor:
-    """Runs what was submitted when told to; the real flush of the real log."""
+    """Runs what was submitted when the test says so; the real flush of the real log."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Future[None], Callable[[], None]]] = []

@@ -1,4 +1,4 @@
-"""The data directory: who may use it, what a stop leaves behind, and names that must not escape."""
+"""The data directory: which process may use it, what a stop leaves behind, and names that must not escape."""
 
 import errno
 import json
@@ -243,7 +243,7 @@ def test_a_deleted_log_is_gone_for_good(tmp_path: Path) -> None:
     (renamed,) = tmp_path.glob("a-0.*-delete")
     assert len(renamed.name) == len("a-0.") + 32 + len("-delete")
     assert len(region.load()) == region.size
-    # Made anew under the same name, it begins empty.
+    # Made again under the same name, it begins empty.
     assert directory.open_log(A0, config(file_delete_delay_ms=0), topic_id=None).log_end_offset == 0
     assert remove_all(directory.take_leftovers()) == 1
     assert not renamed.exists()

@@ -1,4 +1,4 @@
-"""Transactions in the log: the last stable offset and what readers of committed data are told."""
+"""Transactions in the log: the last stable offset and what readers of committed data get."""
 
 from __future__ import annotations
 

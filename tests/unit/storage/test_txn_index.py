@@ -1,4 +1,4 @@
-"""The transaction index: its bytes and what a reader of committed data is told."""
+"""The transaction index: its bytes and what a reader of committed data gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InitProducerId: who gets which id and epoch, and whom that shuts out."""
+"""InitProducerId: which id and epoch a producer gets, and which producers that fences."""
 
 from __future__ import annotations
 

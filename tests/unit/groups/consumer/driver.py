@@ -90,7 +90,7 @@ class Consumer:
         return self._learn(self.driver.send(self.member_id, 0, group=self.group, **fields))
 
     def beat(self, **fields: Any) -> HeartbeatReply:
-        """Reports what it owns and takes over what it is told at once."""
+        """Reports what it owns and takes over its assignment at once."""
         fields.setdefault("owned", self.owned)
         if "instance_id" in self.fields:
             fields["instance_id"] = self.fields["instance_id"]
@@ -112,7 +112,7 @@ class Consumer:
 
 
 def settle(*members: Consumer) -> None:
-    """Everybody reports until nobody has anything left to do."""
+    """All members report until none has anything left to do."""
     for _ in range(4):
         for member in members:
             member.beat()

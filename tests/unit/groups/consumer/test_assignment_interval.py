@@ -1,4 +1,4 @@
-"""A burst of joins makes few assignments, and nobody waits longer than it has to."""
+"""A burst of joins makes few assignments, and no member waits longer than it has to."""
 
 from __future__ import annotations
 

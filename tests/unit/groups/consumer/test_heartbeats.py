@@ -324,7 +324,7 @@ def test_offsets_and_epochs(driver: ConsumerDriver) -> None:
         driver.shard.fetch_offsets(FetchOffsets("g", None, "a", 2), driver.now)
     assert caught.value.code is ErrorCode.STALE_MEMBER_EPOCH
     with pytest.raises(BrokerError) as caught:
-        # Only who names no member at all is none of the group; an empty name is one that nobody has.
+        # Only a request without a member id comes from outside the group; an empty id is one that no member has.
         driver.shard.fetch_offsets(FetchOffsets("g", None, "", -1), driver.now)
     assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.shard.fetch_offsets(FetchOffsets("g", None, None, -1), driver.now).reply
@@ -384,7 +384,7 @@ def test_more_dead_members_than_a_batch_holds_are_taken_out(driver: ConsumerDriv
 
 
 def test_a_group_whose_records_are_refused_does_not_keep_others_alive(driver: ConsumerDriver) -> None:
-    """Everything of group "g" is refused from now on, whoever else is due."""
+    """Everything of group "g" is refused from now on, whichever other groups are due."""
     for group in ("f", "g", "h"):
         Consumer(driver, "a", "t", group=group).join()
     driver.refused_group = "g"
@@ -410,7 +410,7 @@ def test_rebalances_are_counted_from_when_the_group_came_here(driver: ConsumerDr
 @pytest.mark.plain
 @pytest.mark.parametrize("limit", [1000, 2])
 def test_patterns_follow_topics_that_come_and_go(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what has changed is matched anew, with the same result as if everything were."""
+    """Only what has changed is matched again, with the same result as if everything were."""
     monkeypatch.setattr("tidelog.groups.core.consumer.group.CHANGED_TOPICS_MAX", limit)
     chance = random.Random(limit)
     names = [first + second for first in "abc" for second in "xyz"]

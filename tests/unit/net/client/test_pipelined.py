@@ -330,7 +330,8 @@ async def test_a_closed_client_refuses() -> None:
 
 
 async def test_a_call_cancelled_in_the_moment_its_connection_opens_is_cancelled() -> None:
-    """Or a task that calls in a loop would go on after it was told to end, and the stop of its node wait forever."""
+    """Otherwise a task that calls in a loop would go on after it was cancelled, and the stop of its node wait
+    forever."""
     async with Peer(answer_at_once) as peer:
         client = peer.client()
         call = asyncio.ensure_future(heartbeat(client))

@@ -1,4 +1,4 @@
-"""What can be told of a table from its files, without Spark."""
+"""What the files of a table say about it, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an exactly-once sink refuses before it asks anybody."""
+"""What an exactly-once sink refuses before it asks a broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidelog.pipelines.topics.topic_sink import write_topic
 
 
 def test_speculation_is_refused() -> None:
-    """A session cannot be told to speculate while it runs, and a Spark of its own for one line is too much."""
+    """A session cannot be set to speculate while it runs, and a Spark of its own for one line is too much."""
     settings = {"spark.speculation": "true"}
     session = SimpleNamespace(conf=SimpleNamespace(get=settings.get))
     frame: Any = SimpleNamespace(isStreaming=False, sparkSession=session)

@@ -350,7 +350,6 @@ async def test_a_follower_that_began_again_at_the_leaders_start_goes_on_with_flu
 
 
 # -- what readers may see ----------------------------------------------------------------------------------------------
-# -----------------------------------------------------------------------------------------------
 
 
 async def test_consumers_read_what_is_committed_and_replicas_all_there_is(tmp_path: Path) -> None:

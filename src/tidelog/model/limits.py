@@ -153,8 +153,17 @@ HTTP_PIPELINED_REQUESTS_MAX: Final = 16
 HTTP_STREAMED_BODY_BYTES_MAX: Final = 256 * 1024
 """What is held of a body that a handler reads as it comes; beyond it the socket is not read."""
 
-HTTP_JSON_BYTES_MAX: Final = 16 * 1024 * 1024
+HTTP_JSON_BYTES_MAX: Final = 4 * 1024 * 1024
 """The largest JSON body: it is decoded into objects, which take many times the bytes they came as."""
+
+HTTP_BATCH_RECORDS_MAX: Final = 100_000
+"""Records that one request appends together."""
+
+HTTP_SHARE_OF_BUDGET: Final = 0.25
+"""How much of the bytes in flight the HTTP door may hold: the rest is there for the Kafka door, whatever comes here."""
+
+HTTP_SMALL_BYTES: Final = 16 * 1024
+"""What one connection may hold even when the budget is spent, so that small requests are answered all the while."""
 
 GATEWAY_BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
 """The most a compressed batch may grow to when a gateway opens it for its clients."""

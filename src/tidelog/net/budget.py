@@ -33,6 +33,10 @@ class ByteBudget:
     def release(self, byte_count: int) -> None:
         self.used_bytes -= byte_count
         assert self.used_bytes >= 0, "more bytes released than charged"
+        self.wake()
+
+    def wake(self) -> None:
+        """Those that wait are read again, as long as there is room."""
         while self._waiting and not self.is_spent:
             self._waiting.popleft().resume_from_budget()
 
@@ -42,6 +46,32 @@ class ByteBudget:
     def forget(self, reader: Reader) -> None:
         if reader in self._waiting:
             self._waiting.remove(reader)
+
+
+class PartOfBudget(ByteBudget):
+    """What one door may hold of the budget that all doors share.
+
+    A connection that waits is woken when the door releases bytes. That other doors have released some is seen when the
+    door calls `wake`, which it does about once a second.
+    """
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: ByteBudget, limit_bytes: int) -> None:
+        super().__init__(limit_bytes)
+        self._whole = whole
+
+    @property
+    def is_spent(self) -> bool:
+        return self.used_bytes >= self.limit_bytes or self._whole.is_spent
+
+    def charge(self, byte_count: int) -> None:
+        self._whole.charge(byte_count)
+        super().charge(byte_count)
+
+    def release(self, byte_count: int) -> None:
+        self._whole.release(byte_count)
+        super().release(byte_count)
 
 
 class BudgetShare:
@@ -54,6 +84,10 @@ class BudgetShare:
         self._bytes_max = bytes_max
         self._held_bytes = 0
         self._is_closed = False
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held_bytes
 
     @property
     def is_spent(self) -> bool:

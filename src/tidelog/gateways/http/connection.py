@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection: bytes into the intake, its requests to the service one after the other, answers out.
 
-What a client has sent and not yet got an answer to is charged to the byte budget that all doors of the node share.
-When that or a bound of the intake is reached, the socket is left unread; no queue grows.
+What a client has sent and not yet got an answer to is charged to the byte budget that all doors of the node share, of
+which this one has a part. When that or a bound of the intake is reached, the socket is left unread; no queue grows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LINGER_SECONDS: Final = 1.0
 class HttpConnection(asyncio.Protocol):
     def __init__(self, listener: HttpListener) -> None:
         self._listener = listener
-        self._share = BudgetShare(listener.shared.budget, limits.CONNECTION_IN_FLIGHT_BYTES_MAX)
+        self._share = BudgetShare(listener.budget, limits.CONNECTION_IN_FLIGHT_BYTES_MAX)
         self.intake: Final = Intake(listener.service.find_route, self._share.charge, self._body_taken)
         self._transport: asyncio.Transport
         self._access: LogAccess
@@ -48,7 +48,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self.sender = Sender(self._transport)
-        self._gate = _Gate(self._transport, self.intake, self._share, self._listener.shared.budget)
+        self._gate = _Gate(self._transport, self.intake, self._share, self._listener.budget)
         peer = transport.get_extra_info("peername")
         self.peer_host = peer[0] if peer else ""
         self._access = self._listener.introduce(self.peer_host)
@@ -130,8 +130,8 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_slow_to_send(self) -> bool:
-        """The socket is read for the rest of a request."""
-        return self._gate.is_reading and self.intake.is_arriving
+        """The rest of a request is missing, and not because its handler has enough for now."""
+        return self.intake.is_arriving and not self.intake.is_full
 
     # -- ending --------------------------------------------------------------------------------------------------------
 
@@ -173,45 +173,45 @@ class HttpConnection(asyncio.Protocol):
 class _Gate:
     """Whether the socket is read."""
 
-    __slots__ = ("_budget", "_intake", "_is_closed", "_share", "_transport", "is_reading")
+    __slots__ = ("_budget", "_intake", "_is_closed", "_is_reading", "_share", "_transport")
 
     def __init__(self, transport: asyncio.Transport, intake: Intake, share: BudgetShare, budget: ByteBudget) -> None:
         self._transport = transport
         self._intake = intake
         self._share = share
         self._budget = budget
-        self.is_reading = True
+        self._is_reading = True
         self._is_closed = False
 
     def _must_pause(self) -> bool:
-        return self._intake.is_full or self._share.is_spent
+        return self._intake.is_full or (self._share.is_spent and self._share.held_bytes >= limits.HTTP_SMALL_BYTES)
 
     def maybe_pause(self) -> None:
-        if self.is_reading and not self._is_closed and self._must_pause():
-            self.is_reading = False
+        if self._is_reading and not self._is_closed and self._must_pause():
+            self._is_reading = False
             self._transport.pause_reading()
             if self._budget.is_spent:
                 self._budget.wait(self)
 
     def maybe_resume(self) -> None:
-        if not (self.is_reading or self._is_closed or self._must_pause()):
+        if not (self._is_reading or self._is_closed or self._must_pause()):
             self._resume()
 
     def resume_from_budget(self) -> None:
         """The node has bytes free again."""
         self.maybe_resume()
-        if not self.is_reading and not self._is_closed and self._budget.is_spent:
+        if not self._is_reading and not self._is_closed and self._budget.is_spent:
             self._budget.wait(self)
 
     def _resume(self) -> None:
-        self.is_reading = True
+        self._is_reading = True
         self._budget.forget(self)
         self._transport.resume_reading()
 
     def open(self) -> None:
         """What comes from now on is dropped, so nothing holds it up any more."""
         self._is_closed = True
-        if not self.is_reading:
+        if not self._is_reading:
             self._resume()
 
     def close(self) -> None:

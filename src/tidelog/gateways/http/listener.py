@@ -11,6 +11,7 @@ from tidelog.gateways.access import LogAccess
 from tidelog.gateways.http.connection import HttpConnection
 from tidelog.gateways.http.messages import HttpError
 from tidelog.model import limits
+from tidelog.net.budget import PartOfBudget
 from tidelog.runtime.tasks import BackgroundTasks
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ IDLE_SECONDS_MAX: Final = 75.0
 """How long a connection is kept for a next request."""
 SILENT_SECONDS_MAX: Final = 20.0
 """How long a request that has begun may make no progress."""
+STARVED_SECONDS_MAX: Final = 4.0
+"""The same while the door holds all that it may: what does not get on makes room for what does."""
 STUCK_SECONDS_MAX: Final = 120.0
 """How long a client may take nothing of what it is sent."""
 BACKLOG: Final = 1024
@@ -38,6 +41,7 @@ class HttpListener:
     ) -> None:
         self.service: Final = service
         self.shared: Final = shared
+        self.budget: Final = PartOfBudget(shared.budget, int(shared.budget.limit_bytes * limits.HTTP_SHARE_OF_BUDGET))
         self._network = network
         self._connections_max = min(connections_max, limits.CONNECTIONS_MAX)
         self._connections: dict[HttpConnection, None] = {}
@@ -118,6 +122,7 @@ class HttpListener:
     def _sweep(self) -> None:
         now_s = self.now_s()
         self.service.refresh_date()
+        self.budget.wake()
         for connection in list(self._connections):
             silent_s = now_s - connection.heard_s
             if connection.sender.is_held_up:
@@ -128,4 +133,7 @@ class HttpListener:
                     connection.close("idle")
             elif connection.is_slow_to_send and silent_s > SILENT_SECONDS_MAX:
                 connection.refuse(HttpError(408, "The request did not arrive in time."), "slow")
+            elif connection.is_slow_to_send and silent_s > STARVED_SECONDS_MAX and self.budget.is_spent:
+                fault = HttpError(503, "The node is short of memory for requests.", headers={"Retry-After": "5"})
+                connection.refuse(fault, "slow")
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)

@@ -22,6 +22,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "storage": ("log.", "tidelog."),
     "cluster": ("cluster.", "controller.", "tidelog."),
     "replication": ("replica.", "tidelog."),
+    "gateways": (),
     "consumer": ("group.",),
     "log": ("tidelog.log.",),
 }

@@ -26,7 +26,7 @@ def test_every_default_passes_its_own_check() -> None:
 
 
 def test_every_setting_is_explained_and_has_a_section() -> None:
-    sections = {"broker", "storage", "cluster", "replication", "consumer", "log"}
+    sections = {"broker", "storage", "cluster", "replication", "consumer", "gateways", "log"}
     for setting in BrokerConfig.SETTINGS.values():
         assert setting.doc.rstrip().endswith("."), setting.name
         assert setting.section in sections, setting.name

@@ -15,6 +15,7 @@ from tidelog.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO
 from tidelog.records.batch import (
     ATTRIBUTES_POSITION,
     CONTROL_MASK,
+    CRC_POSITION,
     CREATE_TIME,
     DELETE_HORIZON_MASK,
     HEADER_SIZE,
@@ -68,9 +69,10 @@ def assemble_batch(header: BatchHeader, payload: Buffer, *, level: int | None = 
     """A batch of `header` (whose length and CRC are computed here) and uncompressed records."""
     if header.compression_type != CompressionType.NONE:
         payload = compress(header.compression_type, payload, level)
-    head = bytearray(encode_header(header.replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload), crc=0)))
-    batch = head + payload
-    batch[17:21] = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]).to_bytes(4, "big")
+    batch = bytearray(encode_header(header))
+    batch += payload
+    batch[8:12] = (HEADER_SIZE - LOG_OVERHEAD + len(payload)).to_bytes(4, "big")
+    batch[CRC_POSITION:ATTRIBUTES_POSITION] = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]).to_bytes(4, "big")
     return bytes(batch)
 
 

@@ -7,6 +7,7 @@ which this one has a part. When that or a bound of the intake is reached, the so
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Final, cast
 
 from tidelog.gateways.http.intake import Intake
@@ -28,12 +29,14 @@ LINGER_SECONDS: Final = 1.0
 
 
 class HttpConnection(asyncio.Protocol):
-    def __init__(self, listener: HttpListener) -> None:
+    def __init__(self, listener: HttpListener, accepted: socket.socket | None) -> None:
+        """`accepted` is what the transport works on, where it sends bytes as they are."""
         self._listener = listener
+        self._accepted = accepted
         self._share = BudgetShare(listener.budget, limits.CONNECTION_IN_FLIGHT_BYTES_MAX)
         self.intake: Final = Intake(listener.service.find_route, self._share.charge, self._body_taken)
         self._transport: asyncio.Transport
-        self._access: LogAccess
+        self.access: LogAccess
         self._gate: _Gate
         self.sender: Sender
         self._answering: asyncio.Task[None] | None = None
@@ -41,17 +44,15 @@ class HttpConnection(asyncio.Protocol):
         self._close_reason = "peer"
         self.heard_s = listener.now_s()
         """When the client last sent or took something."""
-        self.peer_host = ""
 
     # -- called by the transport ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self.sender = Sender(self._transport)
+        self.sender = Sender(self._transport, self._accepted, self._listener.burst)
         self._gate = _Gate(self._transport, self.intake, self._share, self._listener.budget)
         peer = transport.get_extra_info("peername")
-        self.peer_host = peer[0] if peer else ""
-        self._access = self._listener.introduce(self.peer_host)
+        self.access = self._listener.introduce(peer[0] if peer else "")
         self._listener.opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -101,7 +102,7 @@ class HttpConnection(asyncio.Protocol):
         service = self._listener.service
         if request.is_streamed and request.must_continue():
             self.sender.say_continue()
-        answer = await service.answer(self._access, request)
+        answer = await service.answer(self.access, request)
         try:
             await self.sender.send(request, answer, service.headers_for(request))
         except (HttpError, BrokerError) as fault:
@@ -153,6 +154,7 @@ class HttpConnection(asyncio.Protocol):
         """A connection that is closed while its client still sends is reset, and the client may lose the answer. So
         this side ends first, and what comes is dropped for a moment, or until the client ends its own."""
         self._is_closing = True
+        self.sender.flush()
         self._transport.write_eof()
         self._gate.open()
         asyncio.get_running_loop().call_later(LINGER_SECONDS, self._transport.close)
@@ -161,6 +163,7 @@ class HttpConnection(asyncio.Protocol):
         """What was written is still sent."""
         self._is_closing = True
         self._close_reason = reason
+        self.sender.flush()
         self._transport.close()
 
     def abort(self, reason: str) -> None:

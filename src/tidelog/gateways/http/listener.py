@@ -10,6 +10,7 @@ from tidelog.api.context import Caller, Origin
 from tidelog.gateways.access import LogAccess
 from tidelog.gateways.http.connection import HttpConnection
 from tidelog.gateways.http.messages import HttpError
+from tidelog.gateways.http.sending import Burst
 from tidelog.model import limits
 from tidelog.net.budget import PartOfBudget
 from tidelog.runtime.tasks import BackgroundTasks
@@ -42,12 +43,12 @@ class HttpListener:
         self.service: Final = service
         self.shared: Final = shared
         self.budget: Final = PartOfBudget(shared.budget, int(shared.budget.limit_bytes * limits.HTTP_SHARE_OF_BUDGET))
-        self._network = network
+        self.burst: Final = Burst()
         self._connections_max = min(connections_max, limits.CONNECTIONS_MAX)
         self._connections: dict[HttpConnection, None] = {}
         """In the order in which they were opened."""
         self._tasks = BackgroundTasks()
-        self._acceptor: AcceptsConnections | None = None
+        self._acceptor: AcceptsConnections | None = network.new_acceptor(self._new_connection, BACKLOG)
         self._way_in: tuple[Dispatcher, str] | None = None
         """The dispatcher, and the listener whose addresses clients get where they ask for nodes."""
         self._sweeper: asyncio.TimerHandle | None = None
@@ -56,20 +57,19 @@ class HttpListener:
 
     async def bind(self, host: str, port: int) -> None:
         """Takes the address; raises OSError. No connection is accepted before `serve`."""
-        acceptor = self._network.new_acceptor(self._new_connection, BACKLOG)
-        bound_host, self.port = await acceptor.bind(host, port)
+        assert self._acceptor is not None, "a closed port is not opened again"
+        bound_host, self.port = await self._acceptor.bind(host, port)
         self.host = host or bound_host
-        self._acceptor = acceptor
 
     def serve(self, dispatcher: Dispatcher, listener_name: str) -> None:
-        assert self._acceptor is not None, "bind comes first"
+        assert self._acceptor is not None, "a closed port is not opened again"
         self._way_in = dispatcher, listener_name
         self._sweep()
         self._acceptor.start()
 
-    def _new_connection(self, _: socket.socket | None) -> asyncio.BufferedProtocol:
+    def _new_connection(self, accepted: socket.socket | None) -> asyncio.BufferedProtocol:
         # The acceptor only hands it to a transport, which takes both kinds of protocol.
-        return HttpConnection(self)  # type: ignore[return-value]
+        return HttpConnection(self, accepted)  # type: ignore[return-value]
 
     def stop_accepting(self) -> None:
         if self._acceptor is not None:
@@ -100,7 +100,7 @@ class HttpListener:
         self._connections[connection] = None
         shared = self.shared
         shared.metrics.count_opened()
-        shared.counts.opened(connection.peer_host)
+        shared.counts.opened(connection.access.caller.peer_host)
         if shared.counts.total > self._connections_max:
             fault = HttpError(503, f"The node has {self._connections_max} connections and takes no more.")
             connection.refuse(fault, "limit")
@@ -108,7 +108,7 @@ class HttpListener:
     def closed(self, connection: HttpConnection, reason: str) -> None:
         """`reason` is one of telemetry's CLOSE_REASONS."""
         del self._connections[connection]
-        self.shared.counts.closed(connection.peer_host)
+        self.shared.counts.closed(connection.access.caller.peer_host)
         self.shared.metrics.count_closed(reason)
 
     def start(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

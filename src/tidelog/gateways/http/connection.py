@@ -74,10 +74,15 @@ class HttpConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """A client that has sent all it wants may still read answers."""
-        if not self._is_closing:
-            self.intake.end()
-            self._go_on()
-        return bool(self.intake.waiting)
+        if self._is_closing:
+            return False
+        self.intake.end()
+        waiting = self.intake.waiting
+        if waiting and waiting[0].route is not None and waiting[0].route.ends_with_client:
+            self.abort("peer")
+            return False
+        self._go_on()
+        return bool(waiting)
 
     def pause_writing(self) -> None:
         self.sender.hold_up()

@@ -77,6 +77,9 @@ class Route(Value):
     media_types: tuple[str, ...] = ()
     """Of bodies (of the answers wanted, where there is none) for which the route is taken rather than the one with the
     same path that names none."""
+    ends_with_client: bool = False
+    """Whether the handler ends when the client has closed its side: what it would still take from the log, such as a
+    record for a member of a group, would reach nobody."""
     respond_to_fault: Callable[[HttpError | BrokerError], Response] | None = None
     """For routes whose errors have a form of their own."""
 

@@ -70,6 +70,7 @@ lint: dev ## formatting, rules, types, layers, sizes, drift of generated files
 	$(BIN)/python tools/check_sizes.py
 	$(BIN)/python tools/generate_protocol.py --check
 	$(BIN)/python tools/document_protocol.py --check
+	$(BIN)/python tools/generate_grpc.py --check
 
 format: dev ## format the code and fix what can be fixed
 	$(BIN)/ruff format
@@ -81,15 +82,16 @@ bench: dev compiled ## side by side with a real Apache Kafka (needs Java 17 and 
 bench-pipeline: dev compiled $(SPARK) ## pipelines beside Spark's plain connector on a real Apache Kafka (needs Java 17 and Maven)
 	$(BIN)/python -m benchmarks.pipelines
 
-generate: dev ## message codecs from Kafka's definitions (needs Maven), docs/protocol.md
+generate: dev ## message codecs from Kafka's definitions (needs Maven), those of the gRPC door, docs/protocol.md
 	$(BIN)/python tools/generate_protocol.py
 	$(BIN)/python tools/document_protocol.py
+	$(BIN)/python tools/generate_grpc.py
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 # Extras that every environment here has.
-EXTRAS := --extra admin --extra http
+EXTRAS := --extra admin --extra http --extra grpc
 
 lock: dev ## resolve the dependencies again into requirements/
 	$(COMPILE) --upgrade pyproject.toml $(EXTRAS) -o requirements/runtime.txt

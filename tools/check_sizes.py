@@ -17,7 +17,7 @@ from pathlib import Path
 FOLDERS = ("src", "tools", "tests", "benchmarks")
 MEASURED_FOLDERS = ("src", "tools", "benchmarks")
 """Fakes and drivers of tests may be as large as what they stand for."""
-GENERATED = ("src", "tidelog", "protocol", "generated")
+GENERATED = (("src", "tidelog", "protocol", "generated"), ("src", "tidelog", "gateways", "grpc", "generated"))
 NAMES_REFUSED = frozenset({"utils", "util", "common", "helpers", "helper", "misc"})
 FUNCTION_LINES_MAX = 100
 FILE_LINES_HINT = 500
@@ -230,7 +230,7 @@ def _watched_files(root: Path) -> Iterator[Path]:
     for folder in FOLDERS:
         for path in (root / folder).rglob("*.py"):
             parts = path.relative_to(root).parts
-            if parts[: len(GENERATED)] != GENERATED and "__pycache__" not in parts:
+            if not any(parts[: len(folder)] == folder for folder in GENERATED) and "__pycache__" not in parts:
                 yield path
 
 

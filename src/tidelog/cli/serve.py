@@ -42,6 +42,7 @@ _FLAGS = {
     "advertise": "advertised.listeners",
     "admin": "admin.listen",
     "http": "http.listen",
+    "grpc": "grpc.listen",
     "join": "controller.quorum.bootstrap.servers",
     "log_format": "tidelog.log.format",
     "log_level": "tidelog.log.level",
@@ -68,6 +69,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--admin", metavar="HOST:PORT", help="address for /metrics, /healthz and /readyz (default: none)"
     )
+    parser.add_argument("--grpc", metavar="HOST:PORT", help="address for clients that speak gRPC (default: none)")
     parser.add_argument("--http", metavar="HOST:PORT", help="address for clients that speak HTTP (default: none)")
     parser.add_argument(
         "--join", metavar="HOST:PORT", help="join the cluster of this node, or of the first of several that answers"
@@ -106,9 +108,9 @@ def _run_nodes(args: argparse.Namespace, config: BrokerConfig) -> int:
     if args.join:
         raise CommandError("--nodes and --join cannot be used together: start the nodes that join one by one")
     [listener, *others] = config.bound_listeners
-    if others or args.advertise or args.admin or args.http:
+    if others or args.advertise or args.admin or args.http or args.grpc:
         raise CommandError(
-            "--nodes takes one listener, and neither --advertise, --admin nor --http: nodes cannot share them"
+            "--nodes takes one listener, and neither --advertise, --admin, --http nor --grpc: nodes cannot share them"
         )
     arguments = []
     for flag in ("config", "log_format", "log_level"):

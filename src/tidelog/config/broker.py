@@ -220,7 +220,7 @@ class BrokerConfig(
         self.topic_defaults.check_together()
 
     def _check_addresses(self) -> None:
-        for name in ("admin.listen", "http.listen", "http.advertised"):
+        for name in ("admin.listen", "http.listen", "http.advertised", "grpc.listen", "grpc.advertised"):
             address = getattr(self, self.SETTINGS[name].attribute)
             if address is not None:
                 try:

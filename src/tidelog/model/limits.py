@@ -137,6 +137,37 @@ RAFT_SNAPSHOT_BYTES_MAX = 1024 * 1024 * 1024
 RAFT_MEMBERS_MAX = 1000
 """Members a configuration may name."""
 
+GRPC_MESSAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""The largest message that the gRPC door takes; what it sends ends near what was asked for."""
+
+GRPC_CALLS_MAX: Final = 10_000
+"""Calls of the gRPC door at one time, streams that wait included; one more is refused."""
+
+GRPC_IN_FLIGHT_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Large requests of gRPC clients that are being answered; one more is refused."""
+
+GRPC_COUNTED_BYTES_MIN: Final = 64 * 1024
+"""A request of so many bytes is large."""
+
+GRPC_STREAMS_PER_CONNECTION_MAX: Final = 2_500
+
+GRPC_MEMBERS_HELD_MAX: Final = 10_000
+"""Members of groups that the gRPC door speaks for."""
+
+GRPC_UNREAD_RECORDS_MAX: Final = 1_000
+"""Records that a subscription has read ahead of its client, unless the node is set otherwise."""
+
+GRPC_READ_BYTES_DEFAULT: Final = 1024 * 1024
+"""What one call reads when it does not say; clients take messages of 4 MiB by default."""
+
+GRPC_READ_BYTES_MAX: Final = 6 * 1024 * 1024
+
+GRPC_STREAM_BATCH_BYTES_MAX: Final = 256 * 1024
+"""Records of a produce stream that are appended together."""
+
+GRPC_STREAM_PENDING_BYTES_MAX: Final = 512 * 1024
+"""Records of a produce stream that wait for those before them; then the stream is not read."""
+
 HTTP_HEAD_BYTES_MAX: Final = 32 * 1024
 """Request line and headers of one HTTP request."""
 

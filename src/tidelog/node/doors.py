@@ -51,10 +51,12 @@ class Doors(Value):
         for listener in self.listeners:
             await listener.serve(dispatch)
 
-    def serve_gateways(self, dispatcher: Dispatcher) -> None:
-        """Their clients are told the addresses of the first listener where they ask for nodes."""
+    async def serve_gateways(self, dispatcher: Dispatcher) -> None:
+        """Their clients get the addresses of the first listener where they ask for nodes."""
         for gateway in self.gateways:
             gateway.serve(dispatcher, self.listeners[0].settings.name)
+        for gateway in self.gateways:
+            await gateway.opened()
 
 
 async def bind_doors(config: BrokerConfig, metrics: NodeMetrics, environment: Environment, closing: Closing) -> Doors:
@@ -104,7 +106,7 @@ async def bind_doors(config: BrokerConfig, metrics: NodeMetrics, environment: En
         listener = Listener(settings, shared, environment.network)
         await listener.bind(wanted.host, wanted.port)
         listeners.append(listener)
-    if config.http_listen is not None:
+    if config.http_listen is not None or config.grpc_listen is not None:
         from tidelog.node.gateways import bind_gateways
 
         gateways.update(await bind_gateways(config, shared, environment.network))

@@ -25,6 +25,9 @@ class Gateway(Protocol):
 
     def serve(self, dispatcher: Dispatcher, listener_name: str) -> None: ...
 
+    async def opened(self) -> None:
+        """Returns when clients are answered."""
+
     def stop_accepting(self) -> None: ...
 
     async def close(self) -> None: ...
@@ -38,7 +41,19 @@ async def bind_gateways(
     if config.http_listen is not None:
         http = await _bind_http(config, shared, network)
         opened["HTTP"] = http, _endpoint("HTTP", config.http_advertised, http)
+    if config.grpc_listen is not None:
+        grpc = _bind_grpc(config)
+        opened["GRPC"] = grpc, _endpoint("GRPC", config.grpc_advertised, grpc)
     return opened
+
+
+def _bind_grpc(config: BrokerConfig) -> Gateway:
+    from tidelog.gateways.grpc.door import GrpcDoor
+
+    assert config.grpc_listen is not None
+    door = GrpcDoor(*parse_address(config.grpc_listen), max_in_flight=config.grpc_max_in_flight)
+    door.bind()
+    return door
 
 
 async def _bind_http(config: BrokerConfig, shared: SharedByListeners, network: Network) -> Gateway:

@@ -161,7 +161,7 @@ class Node:
         dispatcher.open()
         if alone:
             await site.doors.serve(door.dispatch)
-        site.doors.serve_gateways(dispatcher)
+        await site.doors.serve_gateways(dispatcher)
         await begin_work(cluster, lifecycle, closing)
         self._is_ready = True
         for admin in admin_doors:

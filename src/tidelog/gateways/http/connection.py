@@ -53,7 +53,7 @@ class HttpConnection(asyncio.Protocol):
         self._gate = _Gate(self._transport, self.intake, self._share, self._listener.budget)
         peer = transport.get_extra_info("peername")
         self.access = self._listener.introduce(peer[0] if peer else "")
-        self._listener.opened(self)
+        self._listener.connection_opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closing = True
@@ -64,7 +64,7 @@ class HttpConnection(asyncio.Protocol):
             request.body.fail(HttpError(400, "The connection has ended."))
         if self._answering is not None:
             self._answering.cancel()
-        self._listener.closed(self, self._close_reason)
+        self._listener.connection_closed(self, self._close_reason)
 
     def data_received(self, data: bytes) -> None:
         if not self._is_closing:

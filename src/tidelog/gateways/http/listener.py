@@ -67,6 +67,9 @@ class HttpListener:
         self._sweep()
         self._acceptor.start()
 
+    async def opened(self) -> None:
+        """Clients are answered from `serve` on."""
+
     def _new_connection(self, accepted: socket.socket | None) -> asyncio.BufferedProtocol:
         # The acceptor only hands it to a transport, which takes both kinds of protocol.
         return HttpConnection(self, accepted)  # type: ignore[return-value]
@@ -96,7 +99,7 @@ class HttpListener:
         dispatcher, listener_name = self._way_in
         return LogAccess(dispatcher, Caller(Origin.GATEWAY, peer_host, listener_name), CLIENT_ID)
 
-    def opened(self, connection: HttpConnection) -> None:
+    def connection_opened(self, connection: HttpConnection) -> None:
         self._connections[connection] = None
         shared = self.shared
         shared.metrics.count_opened()
@@ -105,7 +108,7 @@ class HttpListener:
             fault = HttpError(503, f"The node has {self._connections_max} connections and takes no more.")
             connection.refuse(fault, "limit")
 
-    def closed(self, connection: HttpConnection, reason: str) -> None:
+    def connection_closed(self, connection: HttpConnection, reason: str) -> None:
         """`reason` is one of telemetry's CLOSE_REASONS."""
         del self._connections[connection]
         self.shared.counts.closed(connection.access.caller.peer_host)

@@ -1,0 +1,1 @@
+"""`mq.MessageQueue`: records one by one, topics, and groups that clients drive themselves."""

@@ -56,16 +56,16 @@ def test_a_rolling_upgrade_ends_with_the_new_level(nodes: Nodes) -> None:
     nodes.stop(1)
     for arguments in (("--dry-run",), ()):
         refused = nodes.command(3)("cluster", "upgrade", *arguments, fails=True)
-        assert "cannot raise tidelog.version to 1" in refused.err
+        assert "cannot raise tidelog.version to 2" in refused.err
         assert "Broker 1 supports versions 0-0" in refused.err
     nodes.start(1, before=False)
     nodes.until_alive(1)
 
     command = nodes.command(2)
-    assert "can be raised from 0 to 1" in command("cluster", "upgrade", "--dry-run").out
-    assert "is raised from 0 to 1" in command("cluster", "upgrade").out
+    assert "can be raised from 0 to 2" in command("cluster", "upgrade", "--dry-run").out
+    assert "is raised from 0 to 2" in command("cluster", "upgrade").out
     again = command("cluster", "upgrade", "--json").json
-    assert again == {"feature": "tidelog.version", "before": 1, "after": 1, "dry_run": False}
+    assert again == {"feature": "tidelog.version", "before": 2, "after": 2, "dry_run": False}
     assert set(nodes.command(1)("topics", "list").out.split()) >= {"kept", "made-by-both"}
 
     nodes.stop(3)
@@ -77,4 +77,4 @@ def test_a_rolling_upgrade_ends_with_the_new_level(nodes: Nodes) -> None:
 def test_a_new_cluster_is_at_the_newest_level(tmp_path: Path) -> None:
     with Broker(data=tmp_path) as broker:
         said = Command(broker.bootstrap_servers)("cluster", "upgrade").out
-    assert said == "tidelog.version is 1, the highest level this node supports\n"
+    assert said == "tidelog.version is 2, the highest level this node supports\n"

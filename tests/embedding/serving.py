@@ -17,6 +17,7 @@ from tests.waiting import wait_until
 
 READY = re.compile(
     r"tidelog (?P<version>\S+) node (?P<node>\d+) ready on (?P<address>127\.0\.0\.1:(?P<port>\d+)), "
+    r"(http on (?P<http>127\.0\.0\.1:\d+), )?"
     r"data in (?P<data>.+), (?P<partitions>\d+) partitions, (?P<kind>compiled|plain Python), (?P<ms>\d+) ms\n"
 )
 START_SECONDS = 60.0
@@ -66,8 +67,9 @@ def _as_text(line: str) -> str:
     told = json.loads(line)
     assert {"time", "level", "logger", "event"} <= set(told), line
     kind = "compiled" if told["compiled"] else "plain Python"
+    http = f"http on {told['http']}, " if "http" in told else ""
     return (
-        f"tidelog {told['version']} node {told['node']} ready on {told['address']}, data in {told['data']}, "
+        f"tidelog {told['version']} node {told['node']} ready on {told['address']}, {http}data in {told['data']}, "
         f"{told['partitions']} partitions, {kind}, {told['took_ms']} ms\n"
     )
 

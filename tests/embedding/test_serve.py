@@ -36,6 +36,15 @@ def test_one_line_when_ready_and_a_clean_stop(tmp_path: Path) -> None:
         assert server.wait() == 0
 
 
+@pytest.mark.parametrize("log_format", ["human", "json"])
+def test_the_line_says_where_http_is(tmp_path: Path, log_format: str) -> None:
+    with serving(tmp_path / "data", "--http", "127.0.0.1:0", "--log-format", log_format) as broker:
+        address = broker.ready()["http"]
+        with urllib.request.urlopen(f"http://{address}/topics/t/partitions/0", data=b"hello") as answer:
+            assert json.loads(answer.read()) == {"offset": 0}
+            assert answer.headers["X-Tidelog-Session"]
+
+
 def test_records_outlive_a_clean_stop(tmp_path: Path) -> None:
     data = tmp_path / "data"
     values = [b"%d" % number for number in range(1000)]

@@ -18,17 +18,17 @@ def test_clients_are_told_the_supported_and_the_finalised_level(tmp_path: Path) 
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         response = connection.call(request, 4)
     supported = {each.name: (each.min_version, each.max_version) for each in response.supported_features}
-    assert supported[TIDELOG_VERSION] == (0, 1)
+    assert supported[TIDELOG_VERSION] == (0, 2)
     finalized = {each.name: each.max_version_level for each in response.finalized_features}
-    assert finalized[TIDELOG_VERSION] == 1
+    assert finalized[TIDELOG_VERSION] == 2
 
 
 def test_a_node_older_than_its_metadata_ends_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as newer:
-        newer.setitem(SUPPORTED, TIDELOG_VERSION, (0, 2))
-        newer.setitem(BOOTSTRAP, TIDELOG_VERSION, 2)
+        newer.setitem(SUPPORTED, TIDELOG_VERSION, (0, 3))
+        newer.setitem(BOOTSTRAP, TIDELOG_VERSION, 3)
         with Broker(data=tmp_path) as broker:
-            assert broker.node.metadata.features[TIDELOG_VERSION] == 2
+            assert broker.node.metadata.features[TIDELOG_VERSION] == 3
     for snapshot in (True, False):
         if not snapshot:
             for file in (tmp_path / "__cluster_metadata-0").glob("*.checkpoint"):
@@ -36,5 +36,5 @@ def test_a_node_older_than_its_metadata_ends_with_one_line(tmp_path: Path, monke
         with pytest.raises(NodeStartError) as refused:
             Broker(data=tmp_path).start()
         line = str(refused.value)
-        assert "the cluster is at tidelog.version 2 and this node supports at most 1: upgrade it" in line
+        assert "the cluster is at tidelog.version 3 and this node supports at most 2: upgrade it" in line
         assert "\n" not in line

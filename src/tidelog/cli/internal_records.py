@@ -198,7 +198,9 @@ def _describe(value: Any) -> Any:
     document: dict[str, Any] = {}
     for name in value.__slots__:
         content = getattr(value, name)
-        if isinstance(content, bytes) and not _UUID_NAME.search(name):
+        if name in value.SECRETS:
+            document[name] = f"({len(content)} bytes, not shown)"
+        elif isinstance(content, bytes) and not _UUID_NAME.search(name):
             put_content(document, name, content)
         else:
             document[name] = _describe(content)

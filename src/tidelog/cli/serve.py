@@ -22,6 +22,7 @@ from tidelog.config.setting import ConfigError
 from tidelog.node.config_file import GivenSetting, LoadedConfig, load_config, parse_options, read_environment, read_file
 from tidelog.node.errors import REMOVED, NodeStartError
 from tidelog.node.event_loop import new_event_loop
+from tidelog.node.stages import Loaded
 from tidelog.runtime.collector import Collector
 from tidelog.telemetry.logs import configure, get_logger
 from tidelog.version import __version__
@@ -174,14 +175,18 @@ async def _serve(loaded: LoadedConfig) -> int:
 
 def _say_ready(node: Node) -> None:
     took_ms = _process_age_seconds() * 1000
-    config = node.config
+    config, stage = node.config, node.stage
+    gateways = stage.site.doors.gateway_addresses if isinstance(stage, Loaded) else {}
+    also_on = "".join(f"{name} on {address}, " for name, address in gateways.items())
+    code = "compiled" if is_compiled() else "plain Python"
     line = ready_line(
-        f"tidelog {__version__} node {config.node_id} ready on {node.address}, data in {config.data_directory}, "
-        f"{node.partition_count} partitions, {'compiled' if is_compiled() else 'plain Python'}, {took_ms:.0f} ms",
+        f"tidelog {__version__} node {config.node_id} ready on {node.address}, {also_on}data in "
+        f"{config.data_directory}, {node.partition_count} partitions, {code}, {took_ms:.0f} ms",
         config.tidelog_log_format,
         version=__version__,
         node=config.node_id,
         address=node.address,
+        **gateways,
         data=config.data_directory,
         partitions=node.partition_count,
         compiled=is_compiled(),

@@ -76,6 +76,8 @@ class Read(Value):
     """How long to wait for `min_bytes`."""
     min_bytes: int = 1
     isolation: int = READ_UNCOMMITTED
+    last_epoch: int = -1
+    """The leader epoch of the record before `offset`: whether this log has it too is part of the answer."""
 
 
 class Fetched(NamedTuple):
@@ -88,6 +90,8 @@ class Fetched(NamedTuple):
     aborted: Sequence[tuple[int, int]]
     """Producer id and first offset of the aborted transactions in it, for a read_committed fetch."""
     region: Region | bytes | None
+    diverging: tuple[int, int] | None = None
+    """Set where this log does not have `last_epoch` up to the offset: the newest epoch before, and where it ends."""
 
     def load(self) -> bytes:
         region = self.region
@@ -119,6 +123,16 @@ class LogAccess:
         """The cluster as this node knows it. What is read from it was not authorised: use it to find nodes, and the
         methods below for what callers see."""
         return self._dispatcher.services.metadata.image
+
+    @property
+    def metadata_end_offset(self) -> int:
+        """Every record of the metadata log below is in the image. Not all that is in the log is a record, so this may
+        be behind the image's own offset by what the quorum keeps for itself."""
+        controller = self._dispatcher.services.controller
+        image = self.image
+        if controller.quorum_controller.newest_image.offset > image.offset:
+            return image.next_offset
+        return max(image.next_offset, controller.quorum.applied_offset)
 
     @property
     def node_id(self) -> int:
@@ -218,7 +232,7 @@ class LogAccess:
         response: FetchResponse = await self.ask(
             _FETCH,
             new_fetch(
-                [(read.topic, None, [(read.index, -1, read.offset, -1, -1, read.max_bytes)])],
+                [(read.topic, None, [(read.index, -1, read.offset, read.last_epoch, -1, read.max_bytes)])],
                 max_wait_ms=read.wait_ms,
                 min_bytes=read.min_bytes,
                 max_bytes=read.max_bytes,
@@ -239,6 +253,7 @@ class LogAccess:
             answer.log_start_offset,
             answer.aborted_transactions or (),
             answer.region,  # type: ignore[arg-type]
+            answer.diverging_epoch,
         )
 
     async def list_offset(

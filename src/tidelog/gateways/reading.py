@@ -35,13 +35,15 @@ def read_records(fetched: Fetched, offset: int) -> ReadRecords:
 class RecordReader:
     """The same one by one: a batch is loaded when its first record is asked for. Iterated once."""
 
-    __slots__ = ("_aborted", "_fetched", "next_offset")
+    __slots__ = ("_aborted", "_fetched", "leader_epoch", "next_offset")
 
     def __init__(self, fetched: Fetched, offset: int) -> None:
         self._fetched = fetched
         self._aborted = _AbortedTransactions(fetched.aborted) if fetched.aborted else None
         self.next_offset = offset
         """Where to read on, once all records were taken."""
+        self.leader_epoch = -1
+        """That wrote the last batch that was read; -1 without one."""
 
     def __iter__(self) -> Iterator[Record]:
         offset = self.next_offset
@@ -54,7 +56,13 @@ class RecordReader:
                     yield from records
                 else:
                     yield from (record for record in records if record.offset >= offset)
-            self.next_offset = header.next_offset
+            self.next_offset, self.leader_epoch = header.next_offset, header.partition_leader_epoch
+
+    def skip(self) -> None:
+        """Past all records, without opening their batches."""
+        for header, _ in _iterate_batches(self._fetched):
+            if header.next_offset > self.next_offset:
+                self.next_offset, self.leader_epoch = header.next_offset, header.partition_leader_epoch
 
     def _is_left_out(self, header: BatchHeader, batch: bytes) -> bool:
         if header.is_control:

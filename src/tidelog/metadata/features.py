@@ -23,14 +23,14 @@ TIDELOG_VERSION = "tidelog.version"
 """Which records nodes may write that an older version of Tidelog cannot replay: see `SubDelta.LEVELS`.
 
 Level 0: all nodes may be of 0.1. Level 1 is a marker and no record needs it: it says that every node knows this
-feature, so that a later level can be checked on all of them. Each level that follows is described here.
+feature, so that a later level can be checked on all of them. Level 2: keys of HTTP sessions (`session_keys.py`).
 """
 
 SUPPORTED: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (7, 30),
     GROUP_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
-    TIDELOG_VERSION: (0, 1),
+    TIDELOG_VERSION: (0, 2),
 }
 """Lowest and highest level by name."""
 
@@ -41,7 +41,7 @@ BOOTSTRAP: dict[str, int] = {
     METADATA_VERSION: 30,
     GROUP_VERSION: 1,
     TRANSACTION_VERSION: 2,
-    TIDELOG_VERSION: 1,
+    TIDELOG_VERSION: 2,
 }
 """Levels of a new cluster: the newest there are, as in Kafka. Those of Kafka 4.3, as far as they are supported here."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.codec.varint import decode_unsigned_varint, encode_unsigned_varint
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.protocol.private_records import SESSION_KEY_RECORD_TYPE
 
 if TYPE_CHECKING:
     from tidelog.protocol.message import Message
@@ -44,7 +45,11 @@ _NAMES = {
     26: "RemoveDelegationTokenRecord",
     27: "RegisterControllerRecord",
     28: "ClearElrRecord",
+    SESSION_KEY_RECORD_TYPE: "SessionKeyRecord",
 }
+
+_PRIVATE = frozenset({"SessionKeyRecord"})
+"""Records that Kafka does not have; their classes are not generated."""
 
 _VERSIONS = {3: 1, 5: 1}
 """The version a type is written in where it is not the newest: eligible leader replicas are not kept here."""
@@ -93,7 +98,10 @@ def _load_class(key: int) -> type[Message]:
     name = _NAMES.get(key)
     if name is None:
         raise UnreadableMetadata(f"metadata record of unknown type {key}")
-    module = "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
-    cls: type[Message] = getattr(import_module(f"tidelog.protocol.generated.{module}"), name)
+    if name in _PRIVATE:
+        module = "private_records"
+    else:
+        module = "generated." + "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+    cls: type[Message] = getattr(import_module(f"tidelog.protocol.{module}"), name)
     _classes[key] = cls
     return cls

@@ -9,6 +9,7 @@ from tidelog.metadata.brokers import BrokersDelta
 from tidelog.metadata.configs import ConfigsDelta
 from tidelog.metadata.features import FeaturesDelta
 from tidelog.metadata.producer_ids import ProducerIdsDelta
+from tidelog.metadata.session_keys import SessionKeysDelta
 from tidelog.metadata.sub_image import SubDelta
 from tidelog.metadata.topics import TopicsDelta
 from tidelog.protocol.message import Message
@@ -19,6 +20,7 @@ SUB_DELTAS: tuple[type[SubDelta[Any]], ...] = (
     TopicsDelta,
     ConfigsDelta,
     ProducerIdsDelta,
+    SessionKeysDelta,
 )
 
 IGNORED = frozenset({"NoOpRecord", "BeginTransactionRecord", "EndTransactionRecord", "RegisterControllerRecord"})

@@ -202,8 +202,15 @@ GATEWAY_BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
 HTTP_FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
 """About what one HTTP answer carries of records; one batch always fits."""
 
-HTTP_WHOLE_ANSWER_BYTES_MAX: Final = 128 * 1024
-"""Records that are read for an answer at once; more are read as the client takes them."""
+HTTP_SESSION_TOKENS_MAX: Final = 4
+"""Tokens in one request, of a client that had as many requests under way: they fit the head of a request."""
+
+HTTP_SESSION_TOKEN_BYTES_MAX: Final = 4000
+"""The largest X-Tidelog-Session: clients and proxies take headers of 4 KB. Of partitions that have no room in it the
+leaders are read."""
+
+HTTP_PART_BYTES: Final = 128 * 1024
+"""About how much of an answer's records is made at a time; the rest is read as the client takes it."""
 
 HTTP_UNWANTED_BODY_BYTES_MAX: Final = 64 * 1024
 """A body of a request that takes none is read and dropped; the answer to a larger one ends the connection."""

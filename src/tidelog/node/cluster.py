@@ -11,6 +11,7 @@ from tidelog.controller.cluster_membership import ClusterMembership, ask_for_pla
 from tidelog.controller.duties import BrokerDuties
 from tidelog.controller.quorum_controller import QuorumController
 from tidelog.controller.service import ControllerService
+from tidelog.controller.session_keys import SessionKeyMaker
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.value import Value
 from tidelog.net.client.errors import RpcError
@@ -78,6 +79,7 @@ class Cluster(Value):
     service: ControllerService
     membership: ClusterMembership
     failure: MetadataFailure
+    session_keys: SessionKeyMaker
 
 
 def open_cluster(
@@ -125,7 +127,8 @@ def open_cluster(
     channel = ControllerChannel(controller, peers.pool)
     service = ControllerService(controller, duties, channel, system.random_bytes)
     membership = ClusterMembership(service, channel, note_address=peers.note_address)
-    return Cluster(controller, quorum, peers, duties, channel, service, membership, failure)
+    session_keys = SessionKeyMaker(controller, system.random_bytes)
+    return Cluster(controller, quorum, peers, duties, channel, service, membership, failure, session_keys)
 
 
 async def join_quorum(site: Site, cluster: Cluster, closing: Closing) -> bool:
@@ -140,6 +143,7 @@ async def join_quorum(site: Site, cluster: Cluster, closing: Closing) -> bool:
 
 async def _leave_quorum(cluster: Cluster) -> None:
     cluster.duties.stop()
+    await cluster.session_keys.stop()
     await cluster.controller.stop()
     cluster.peers.pool.close()
 

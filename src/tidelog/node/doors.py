@@ -44,8 +44,13 @@ class Doors(Value):
 
     @property
     def address(self) -> str:
-        host = self.listeners[0].host
-        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        return _address(self.listeners[0].host, self.port)
+
+    @property
+    def gateway_addresses(self) -> dict[str, str]:
+        """As bound, by the names of their flags."""
+        names = [endpoint.name.lower() for endpoint in self.endpoints[len(self.listeners) :]]
+        return {name: _address(door.host, door.port) for name, door in zip(names, self.gateways, strict=True)}
 
     async def serve(self, dispatch: Dispatch) -> None:
         for listener in self.listeners:
@@ -57,6 +62,10 @@ class Doors(Value):
             gateway.serve(dispatcher, self.listeners[0].settings.name)
         for gateway in self.gateways:
             await gateway.opened()
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def bind_doors(config: BrokerConfig, metrics: NodeMetrics, environment: Environment, closing: Closing) -> Doors:

@@ -263,8 +263,10 @@ def _follow_metadata(cluster: Cluster, table: PartitionTable, services: Services
     metadata.subscribe(table.apply)
     services.groups.metadata_changed(metadata.image, MetadataDelta(metadata.image))
     services.transactions.metadata_changed(metadata.image, MetadataDelta(metadata.image))
+    cluster.session_keys.metadata_changed(metadata.image, MetadataDelta(metadata.image))
     metadata.subscribe(services.groups.metadata_changed)
     metadata.subscribe(services.transactions.metadata_changed)
+    metadata.subscribe(cluster.session_keys.metadata_changed)
     cluster.controller.publish()
 
 

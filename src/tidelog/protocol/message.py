@@ -19,14 +19,21 @@ class Structure:
 
     __slots__: tuple[str, ...] = ()
 
+    SECRETS: ClassVar[frozenset[str]] = frozenset()
+    """Fields that are never shown: a description of the message gives their length instead."""
+
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        fields = ", ".join(f"{name}={self._shown(name)}" for name in self.__slots__)
         return f"{self.__class__.__name__}({fields})"
+
+    def _shown(self, name: str) -> str:
+        content = getattr(self, name)
+        return f"<{len(content)} bytes>" if name in self.SECRETS else repr(content)
 
 
 class Message(Structure):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -23,6 +24,8 @@ ATTEMPTS_MAX = 5
 PORTS = range(20_000, 32_000)
 """Below the range that Linux takes the ports of outgoing connections from."""
 LOG_LINES_SHOWN = 15
+_HTTP = re.compile(r", http on ([^ ,]+), ")
+"""In the line that says that a node is ready."""
 
 
 class ClusterNode:
@@ -43,6 +46,8 @@ class ClusterNode:
         self.log_path = directory / f"node-{node_id}.log"
         """What the process wrote, over all its starts."""
         self.is_paused = False
+        self.http_address = ""
+        """Of its HTTP door, if `http.listen` is set. No cut holds for it; with port 0 each start has another."""
         self._arguments = arguments
         self._thread = thread
         self._relays = relays
@@ -184,6 +189,8 @@ class ClusterNode:
             self._process.wait()
             await self._note_end()
             return False
+        http = _HTTP.search(line.decode(errors="replace"))
+        self.http_address = "" if http is None else http[1]
         self._tasks.start(self._watch(output), "watch of a node's output")
         return True
 

@@ -30,9 +30,8 @@ class Relay:
         # Bound for good and never listening: the port stays this relay's while it refuses connections.
         self._claim = _bind(0)
         self.port: int = self._claim.getsockname()[1]
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._connections = BackgroundTasks()
-        self._is_closed = False
 
     async def lead_to(self, port: int | None) -> None:
         """The port of the node from now on; None when it is not running."""
@@ -48,7 +47,6 @@ class Relay:
         await self._listen_or_refuse()
 
     async def close(self) -> None:
-        self._is_closed = True
         self._refuse()
         await self._connections.close()
         self._claim.close()
@@ -57,31 +55,45 @@ class Relay:
         # Across a cut no client can see that the node is not running.
         if self._target is None and self._passable.is_set():
             self._refuse()
-        elif self._server is None:
-            self._server = await asyncio.start_server(self._accept, sock=_bind(self.port), backlog=BACKLOG)
+        elif self._listener is None:
+            self._listener = _bind(self.port)
+            self._listener.listen(BACKLOG)
+            self._listener.setblocking(False)
+            # Not a server of asyncio: one that is closed between an accept and its transport leaves that one open.
+            asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
 
     def _refuse(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_closed:
-            # Accepted in the turn of the loop in which the server was closed.
-            writer.transport.abort()
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            accepted, _ = listener.accept()
+        except OSError:
+            # The client has gone again.
             return
-        connection = self._connections.start(self._carry(reader, writer), "relayed connection")
-        # Here and not in the task, which may be cancelled before it has begun. Everything was drained that was to
-        # arrive; `close` could wait for ever for a node that is paused.
-        connection.add_done_callback(lambda _: writer.transport.abort())
+        accepted.setblocking(False)
+        connection = self._connections.start(self._carry(accepted), "relayed connection")
+        # Here and not in the task, which may be cancelled before it has begun.
+        connection.add_done_callback(lambda _: accepted.close())
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(self, accepted: socket.socket) -> None:
         """One connection, until either end closes it."""
         await self._passable.wait()
         if self._target is None:
             return
+        reader, writer = await asyncio.open_connection(sock=accepted, limit=CHUNK_BYTES_MAX)
         try:
-            far_reader, far_writer = await asyncio.open_connection(HOST, self._target, limit=CHUNK_BYTES_MAX)
+            await self._carry_to(self._target, reader, writer)
+        finally:
+            # Everything was drained that was to arrive; `close` could wait for ever for a node that is paused.
+            writer.transport.abort()
+
+    async def _carry_to(self, port: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            far_reader, far_writer = await asyncio.open_connection(HOST, port, limit=CHUNK_BYTES_MAX)
         except OSError:
             return
         directions = [

@@ -93,9 +93,9 @@ def test_features(tool: Tool) -> None:
     described = tool(FEATURES, "describe").check()
     assert re.search(r"transaction\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2", described)
     assert re.search(
-        r"tidelog\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s+FinalizedVersionLevel: 1", described
+        r"tidelog\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2\s+FinalizedVersionLevel: 2", described
     )
-    assert tool(FEATURES, "upgrade", "--feature", "tidelog.version=1").status == 0
+    assert tool(FEATURES, "upgrade", "--feature", "tidelog.version=2").status == 0
     assert tool(FEATURES, "downgrade", "--feature", "tidelog.version=0").status == 1
     refused = tool(FEATURES, "upgrade", "--feature", "transaction.version=9")
     assert refused.status == 1

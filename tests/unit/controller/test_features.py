@@ -72,15 +72,15 @@ def test_a_record_is_written_from_its_level_on(tmp_path: Path, monkeypatch: pyte
         return Decision([NoOpRecord()], "written")
 
     async def use(service: ControllerService) -> None:
-        assert service.image.features[TIDELOG_VERSION] == 1
-        for level, is_written in ((1, True), (2, False)):
+        assert service.image.features[TIDELOG_VERSION] == 2
+        for level, is_written in ((2, True), (3, False)):
             monkeypatch.setattr(table, "LEVELS", {NoOpRecord: level})
             offset = service.image.offset
             if is_written:
                 assert await service.submit(decide) == "written"
                 assert service.image.offset == offset + 1
                 continue
-            with pytest.raises(BrokerError, match=r"needs tidelog.version 2, and the cluster is at 1.*cluster upgrade"):
+            with pytest.raises(BrokerError, match=r"needs tidelog.version 3, and the cluster is at 2.*cluster upgrade"):
                 await service.submit(decide)
             assert service.image.offset == offset
 
@@ -90,4 +90,4 @@ def test_a_record_is_written_from_its_level_on(tmp_path: Path, monkeypatch: pyte
 def test_levels_are_collected_from_the_sub_deltas(monkeypatch: pytest.MonkeyPatch) -> None:
     first, *_ = table.SUB_DELTAS
     monkeypatch.setattr(first, "LEVELS", {NoOpRecord: 3})
-    assert table.levels_of(table.SUB_DELTAS) == {NoOpRecord: 3}
+    assert table.levels_of(table.SUB_DELTAS)[NoOpRecord] == 3

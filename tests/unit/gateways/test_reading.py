@@ -77,6 +77,16 @@ def test_a_batch_larger_than_a_window_fits() -> None:
     assert ([record.value for record in records], next_offset) == ([b"a", large, b"b"], 3)
 
 
+def test_a_reader_knows_who_wrote_the_last_batch() -> None:
+    batches = [bytearray(batch(offset, b"a")) for offset in (0, 1)]
+    for epoch, data in zip((6, 7), batches, strict=True):
+        data[12:16] = epoch.to_bytes(4, "big")
+    reader = RecordReader(fetched(b"".join(batches)), 0)
+    assert reader.leader_epoch == -1
+    assert len(list(reader)) == 2
+    assert (reader.next_offset, reader.leader_epoch) == (2, 7)
+
+
 def test_aborted_transactions_and_markers_are_left_out() -> None:
     data = b"".join(
         [

@@ -15,6 +15,7 @@ from tidelog.protocol.generated.partition_change_record import PartitionChangeRe
 from tidelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 from tidelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from tidelog.protocol.generated.topic_record import TopicRecord
+from tidelog.protocol.private_records import SessionKeyRecord
 
 
 def test_every_kind_of_change_is_named() -> None:
@@ -32,6 +33,7 @@ def test_every_kind_of_change_is_named() -> None:
             BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=0, fenced=1),
             FeatureLevelRecord(name="group.version", feature_level=1),
             ProducerIdsRecord(broker_id=1, broker_epoch=0, next_producer_id=1000),
+            SessionKeyRecord(key_id=1, key=b"k"),
         ],
     )
     found = MetadataDelta.between(before, after)

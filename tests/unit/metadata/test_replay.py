@@ -146,7 +146,7 @@ def test_features_and_producer_ids() -> None:
     assert replayed(image, [FeatureLevelRecord(name="x", feature_level=0)])[0].features == {}
 
 
-@pytest.mark.parametrize(("name", "level"), [("tidelog.version", 2), ("metadata.version", 31)])
+@pytest.mark.parametrize(("name", "level"), [("tidelog.version", 3), ("metadata.version", 31)])
 def test_a_level_whose_records_this_version_may_not_know_is_refused(name: str, level: int) -> None:
     image = replayed(cluster(), [FeatureLevelRecord(name=name, feature_level=level - 1)])[0]
     assert image.features == {name: level - 1}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import binascii
-from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.gateways.access import ACKS_ALL, EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, LeaderElsewhere
 from tidelog.gateways.http.elsewhere import redirect
-from tidelog.gateways.http.messages import JSON, Answer, HttpError, Request, Response, encode_json, json_response
+from tidelog.gateways.http.messages import JSON, Answer, HttpError, Request, Response, json_response
+from tidelog.gateways.http.record_array import answer_records, describe_value, describe_whole
 from tidelog.gateways.http.routes import BodyRule, Content, Outcome, Parameter, Route
 from tidelog.gateways.http.schemas import (
     BASE64,
@@ -22,16 +23,16 @@ from tidelog.gateways.http.schemas import (
     nullable,
     struct,
 )
+from tidelog.gateways.http.session_token import SESSION, SESSION_HEADERS, open_session
 from tidelog.gateways.http.waiting import Wanted, read_when_there
-from tidelog.gateways.reading import read_records
+from tidelog.gateways.reading import RecordReader
 from tidelog.model import limits
-from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.builder import NewRecord, build_batch, build_batch_of_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tidelog.gateways.access import LogAccess
-    from tidelog.records.record import Headers, Record
+    from tidelog.gateways.access import Fetched, LogAccess
+    from tidelog.gateways.http.session_token import Session
+    from tidelog.records.record import Headers
 
 BINARY: Final = "application/octet-stream"
 ACKS: Final = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 1}
@@ -58,42 +59,62 @@ _ACKS: Final = Parameter(
 
 
 async def publish(access: LogAccess, request: Request, values: dict[str, Any]) -> Answer:
+    session = await open_session(access, request)
     key = values["X-Key"]
     record = NewRecord(
         None if key is None else key.encode("latin-1"), request.body.whole(), access.now_ms(), _headers_of(request)
     )
-    offset, answer = await _append(access, request, values, [record])
-    return answer or Response(b'{"offset":%d}' % offset)
+    offset, answer = await _append(access, session, request, values, build_batch([record]), 1)
+    return answer or Response(b'{"offset":%d}' % offset, headers=session.headers())
 
 
 async def publish_batch(access: LogAccess, request: Request, values: dict[str, Any]) -> Answer:
-    now_ms = access.now_ms()
-    records = [NewRecord(None, value, now_ms) for value in _values_of(request.json())]
-    offset, answer = await _append(access, request, values, records)
+    session = await open_session(access, request)
+    records = _values_of(request.json())
+    batch = build_batch_of_values(records, access.now_ms())
+    offset, answer = await _append(access, session, request, values, batch, len(records))
     if answer is not None:
         return answer
     count = len(records)
-    return json_response({"offsets": [offset] * count if offset < 0 else list(range(offset, offset + count))})
+    offsets = [offset] * count if offset < 0 else list(range(offset, offset + count))
+    return json_response({"offsets": offsets}, headers=session.headers())
 
 
 async def _append(
-    access: LogAccess, request: Request, values: dict[str, Any], records: Sequence[NewRecord]
+    access: LogAccess, session: Session, request: Request, values: dict[str, Any], batch: bytes, count: int
 ) -> tuple[int, Answer | None]:
     """The offset of the first record, or an answer that sends the client elsewhere."""
     topic, index = values["topic"], values["partition"]
     acks = values["acks"]
     await access.ensure_topic(topic)
-    batch = build_batch(records)
+    state = access.partition(topic, index)
+    led_before = state is not None and state.leader == access.node_id
     try:
         appended = await access.produce(topic, index, batch, acks=ACKS[acks], timeout_ms=values["timeout"])
     except LeaderElsewhere as elsewhere:
+        if led_before:
+            raise _leader_changed(topic, index) from None
         answer = redirect(access, request, elsewhere)
         if answer is not None:
             return NO_OFFSET, answer
-        appended = await access.produce(
-            topic, index, batch, acks=ACKS[acks], timeout_ms=values["timeout"], at=elsewhere.leader
-        )
+        try:
+            appended = await access.produce(
+                topic, index, batch, acks=ACKS[acks], timeout_ms=values["timeout"], at=elsewhere.leader
+            )
+        except LeaderElsewhere:
+            raise _leader_changed(topic, index) from None
+    if ACKS[acks] == ACKS_ALL:
+        session.wrote(topic, index, appended.base_offset + count)
     return (NO_OFFSET if acks == "0" else appended.base_offset), None
+
+
+def _leader_changed(topic: str, index: int) -> HttpError:
+    """Perhaps they were written and are not committed yet: a client that is sent elsewhere would write them again."""
+    return HttpError(
+        504,
+        f"The leader of {topic}-{index} changed while it wrote: the records may be in the log or not.",
+        kafka_error="NOT_LEADER_OR_FOLLOWER",
+    )
 
 
 def _headers_of(request: Request) -> Headers:
@@ -108,14 +129,15 @@ def _values_of(body: Any) -> list[bytes]:
     records = body.get("records") if isinstance(body, dict) else None
     if not isinstance(records, list) or not records:
         raise HttpError(400, 'The body must be {"records": ["<base64>", ...]} with at least one record.')
-    values = []
-    for position, record in enumerate(records):
-        try:
-            if not isinstance(record, str):
-                raise ValueError
-            values.append(binascii.a2b_base64(record, strict_mode=True))
-        except ValueError:
-            raise HttpError(400, f"records[{position}] is not a base64 string.") from None
+    if len(records) > limits.HTTP_BATCH_RECORDS_MAX:
+        raise HttpError(413, f"A batch has at most {limits.HTTP_BATCH_RECORDS_MAX} records.")
+    decode = binascii.a2b_base64
+    values: list[bytes] = []
+    try:
+        for record in records:
+            values.append(decode(record, strict_mode=True))  # noqa: PERF401  the number of the wrong one is told
+    except (ValueError, TypeError):
+        raise HttpError(400, f"records[{len(values)}] is not a base64 string.") from None
     return values
 
 
@@ -123,6 +145,7 @@ def _values_of(body: Any) -> list[bytes]:
 
 
 async def fetch(access: LogAccess, request: Request, values: dict[str, Any]) -> Answer:
+    session = await open_session(access, request)
     offset = values["offset"]
     wanted = Wanted(
         topic=values["topic"],
@@ -134,36 +157,34 @@ async def fetch(access: LogAccess, request: Request, values: dict[str, Any]) -> 
         isolation=READ_COMMITTED if values["isolation"] == "read_committed" else READ_UNCOMMITTED,
     )
     try:
-        fetched = await read_when_there(access, wanted)
+        fetched = await _read(access, session, wanted)
     except LeaderElsewhere as elsewhere:
         answer = redirect(access, request, elsewhere)
         if answer is not None:
             return answer
-        fetched = await read_when_there(access, wanted, at=elsewhere.leader)
-    records, next_offset = read_records(fetched, offset)
-    describe = _describe_full if values["full"] else _describe
-    return Response(
-        b'{"fromOffset":%d,"toOffset":%d,"records":[%b]}'
-        % (offset, next_offset, ",".join([describe(record) for record in records]).encode())
-    )
+        fetched = await _read(access, session, wanted, at=elsewhere.leader)
+
+    def headers_after(reader: RecordReader) -> dict[str, str]:
+        session.read(wanted.topic, wanted.index, reader, wanted.isolation)
+        return session.headers()
+
+    return answer_records(fetched, offset, describe_whole if values["full"] else describe_value, headers_after)
 
 
-def _describe(record: Record) -> str:
-    value = record.value
-    return "null" if value is None else f'"{b64encode(value).decode()}"'
-
-
-def _describe_full(record: Record) -> str:
-    headers = [[name, None if value is None else b64encode(value).decode()] for name, value in record.headers]
-    return encode_json(
-        {
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "key": None if record.key is None else b64encode(record.key).decode(),
-            "value": None if record.value is None else b64encode(record.value).decode(),
-            "headers": headers,
-        }
-    ).decode()
+async def _read(access: LogAccess, session: Session, wanted: Wanted, at: int | None = None) -> Fetched:
+    """What is wanted, of a log that has all that the session has seen."""
+    topic, index = wanted.topic, wanted.index
+    now_s = asyncio.get_running_loop().time
+    began_s = now_s()
+    await session.catch_up(topic, index, wait_ms=wanted.wait_ms, isolation=wanted.isolation, at=at)
+    left_ms = max(0, wanted.wait_ms - int((now_s() - began_s) * 1000))
+    before = access.partition(topic, index)
+    fetched = await read_when_there(access, wanted.replace(wait_ms=left_ms), at)
+    after = access.partition(topic, index)
+    if before is not None and after is not None and after.leader_epoch != before.leader_epoch:
+        # The new leader may have cut the log while this waited for records.
+        await session.catch_up(topic, index, isolation=wanted.isolation, at=at)
+    return fetched
 
 
 async def describe_partition(access: LogAccess, request: Request, values: dict[str, Any]) -> Answer:
@@ -213,7 +234,12 @@ ROUTES: Final = (
         "Appends the body as one record.",
         "records",
         (
-            Outcome(200, "The record is in the log.", (Content(JSON, struct({"offset": INTEGER}), {"offset": 42}),)),
+            Outcome(
+                200,
+                "The record is in the log.",
+                (Content(JSON, struct({"offset": INTEGER}), {"offset": 42}),),
+                SESSION_HEADERS,
+            ),
             ELSEWHERE,
             *errors(404, 413, 429, 504),
         ),
@@ -223,6 +249,7 @@ ROUTES: Final = (
             _ACKS,
             _TIMEOUT,
             Parameter("X-Key", "header", {"type": "string"}, "The record's key. Each X-Header-NAME is a header of it."),
+            SESSION,
         ),
         BodyRule((Content(BINARY, {"type": "string", "format": "binary"}),), limits.FRAME_BYTES_MAX, is_required=False),
     ),
@@ -238,11 +265,12 @@ ROUTES: Final = (
                 200,
                 "The records are in the log.",
                 (Content(JSON, struct({"offsets": array(INTEGER)}), {"offsets": [42, 43]}),),
+                SESSION_HEADERS,
             ),
             ELSEWHERE,
             *errors(404, 413, 429, 504),
         ),
-        (TOPIC, PARTITION, _ACKS, _TIMEOUT),
+        (TOPIC, PARTITION, _ACKS, _TIMEOUT, SESSION),
         BodyRule(
             (Content(JSON, struct({"records": array(BASE64, minItems=1)}), {"records": ["aGVsbG8=", "d29ybGQ="]}),),
             limits.HTTP_JSON_BYTES_MAX,
@@ -272,9 +300,10 @@ ROUTES: Final = (
                         {"fromOffset": 0, "toOffset": 1, "records": ["aGVsbG8="]},
                     ),
                 ),
+                SESSION_HEADERS,
             ),
             ELSEWHERE,
-            *errors(404, 416, 429, 504),
+            *errors(404, 410, 416, 429, 504),
         ),
         (
             TOPIC,
@@ -301,6 +330,7 @@ ROUTES: Final = (
                 {"type": "string", "enum": ["read_uncommitted", "read_committed"], "default": "read_uncommitted"},
                 "Whether records of open and aborted transactions are left out.",
             ),
+            SESSION,
         ),
     ),
     Route(

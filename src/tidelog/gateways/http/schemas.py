@@ -62,6 +62,7 @@ _ERRORS: Final = {
     405: "The path does not answer this method.",
     408: "The request did not arrive in time.",
     409: "The state of what is named does not allow it.",
+    410: "Records that the session has seen are lost; the token of this answer begins anew.",
     413: "The body or the record is too large.",
     414: "The path is too long.",
     415: "The body has a content type that this path does not take.",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.partitions.fetching import FetchResponse
     from tidelog.partitions.producing import ProduceResponse
     from tidelog.protocol.generated.metadata import MetadataResponse, MetadataResponseTopic
+    from tidelog.protocol.hot_fetch import FetchedPartition
 
 ACKS_ALL: Final = -1
 EARLIEST: Final = -2
@@ -80,6 +81,15 @@ class Read(Value):
     """The leader epoch of the record before `offset`: whether this log has it too is part of the answer."""
 
 
+class Waiting(NamedTuple):
+    """Of a fetch of several partitions, all of them together."""
+
+    wait_ms: int = 0
+    min_bytes: int = 1
+    max_bytes: int = 1 << 20
+    isolation: int = READ_UNCOMMITTED
+
+
 class Fetched(NamedTuple):
     """What was read of a partition. The records are bytes of whole batches; the last may be cut short, and the first
     may begin before the offset that was asked for."""
@@ -110,11 +120,11 @@ class FoundOffset(NamedTuple):
 class LogAccess:
     """What one caller may do with the log; one for all requests of a connection."""
 
-    __slots__ = ("_client_id", "_dispatcher", "_loop", "caller")
+    __slots__ = ("_dispatcher", "_loop", "caller", "client_id")
 
     def __init__(self, dispatcher: Dispatcher, caller: Caller, client_id: str | None = None) -> None:
         self._dispatcher = dispatcher
-        self._client_id = client_id
+        self.client_id = client_id
         self._loop = asyncio.get_running_loop()
         self.caller = caller
 
@@ -142,6 +152,12 @@ class LogAccess:
         """The time that records get whose producer says none."""
         return self._dispatcher.services.now_ms()
 
+    def new_member_id(self) -> str:
+        """For a member of a group: no other one has it."""
+        from uuid import UUID
+
+        return str(UUID(bytes=self._dispatcher.services.groups.random_bytes(16), version=4))
+
     # -- any request -------------------------------------------------------------------------------------------------
 
     async def ask(
@@ -163,19 +179,17 @@ class LogAccess:
                     api_key,
                     request,
                     version=version,
-                    client_id=self._client_id,
+                    client_id=self.client_id,
                     deadline_s=deadline_s,
                 )
-            return await forward(self._context(api_key, version, deadline_s), request, at)
+            if version is None:
+                route = self._dispatcher.find_route(api_key)
+                assert route is not None, "gateways ask for APIs that are served"
+                version = route.max_version
+            context = RequestContext(self._dispatcher, api_key, version, self.client_id, self.caller, deadline_s)
+            return await forward(context, request, at)
         except TimeoutError:
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "The node did not answer in time.") from None
-
-    def _context(self, api_key: int, version: int | None, deadline_s: float | None) -> RequestContext:
-        if version is None:
-            route = self._dispatcher.find_route(api_key)
-            assert route is not None, "gateways ask for APIs that are served"
-            version = route.max_version
-        return RequestContext(self._dispatcher, api_key, version, self._client_id, self.caller, deadline_s)
 
     # -- topics ------------------------------------------------------------------------------------------------------
 
@@ -224,37 +238,44 @@ class LogAccess:
         )
         result = response.topics[0][2][0]
         if result.error_code:
-            self._raise(result.error_code, topic, index, result.error_message)
+            raise self._error(result.error_code, topic, index, result.error_message)
         return Appended(result.base_offset, result.log_append_time_ms)
 
     async def fetch(self, read: Read, *, at: int | None = None) -> Fetched:
         """Any replica answers. Raises LeaderElsewhere where this node has none, BrokerError for what cannot be read."""
-        response: FetchResponse = await self.ask(
-            _FETCH,
-            new_fetch(
-                [(read.topic, None, [(read.index, -1, read.offset, read.last_epoch, -1, read.max_bytes)])],
-                max_wait_ms=read.wait_ms,
-                min_bytes=read.min_bytes,
-                max_bytes=read.max_bytes,
-                isolation_level=read.isolation,
-            ),
-            version=_FETCH_BY_NAME,
-            timeout_s=read.wait_ms / 1000 + ANSWER_SECONDS_SPARE,
-            at=at,
+        waiting = Waiting(read.wait_ms, read.min_bytes, read.max_bytes, read.isolation)
+        [answer] = await self.fetch_many([read], waiting, at=at)
+        if isinstance(answer, BrokerError):
+            raise answer
+        return answer
+
+    async def fetch_many(
+        self, reads: Sequence[Read], waiting: Waiting, *, at: int | None = None
+    ) -> list[Fetched | BrokerError]:
+        """One request for several partitions, each named once; how long it waits and for what stands in `waiting`. In
+        the order of `reads`, with the error of each that cannot be read."""
+        topics: dict[str, list[tuple[int, int, int, int, int, int]]] = {}
+        for read in reads:
+            topics.setdefault(read.topic, []).append((read.index, -1, read.offset, read.last_epoch, -1, read.max_bytes))
+        request = new_fetch(
+            [(name, None, asked) for name, asked in topics.items()],
+            max_wait_ms=waiting.wait_ms,
+            min_bytes=waiting.min_bytes,
+            max_bytes=waiting.max_bytes,
+            isolation_level=waiting.isolation,
         )
+        # This node answers in time by itself: a second timer for each of thousands that wait would be one too many.
+        is_here = at is None or at == self.node_id
+        timeout_s = None if is_here else waiting.wait_ms / 1000 + ANSWER_SECONDS_SPARE
+        response: FetchResponse = await self.ask(_FETCH, request, version=_FETCH_BY_NAME, timeout_s=timeout_s, at=at)
         if response.error_code:
             raise BrokerError(ErrorCode(response.error_code))
-        answer = response.topics[0][1][0][1]
-        if answer.error_code:
-            self._raise(answer.error_code, read.topic, read.index)
-        return Fetched(
-            answer.high_watermark,
-            answer.last_stable_offset,
-            answer.log_start_offset,
-            answer.aborted_transactions or (),
-            answer.region,  # type: ignore[arg-type]
-            answer.diverging_epoch,
-        )
+        found = {(key, index): answer for key, partitions in response.topics for index, answer in partitions}
+        answers = [(read, found[read.topic, read.index]) for read in reads]
+        return [
+            self._error(answer.error_code, read.topic, read.index) if answer.error_code else _fetched(answer)
+            for read, answer in answers
+        ]
 
     async def list_offset(
         self, topic: str, index: int, timestamp: int, *, isolation: int = READ_UNCOMMITTED, at: int | None = None
@@ -278,12 +299,23 @@ class LogAccess:
         response: ListOffsetsResponse = await self.ask(_LIST_OFFSETS, request, at=at)
         found = response.topics[0].partitions[0]
         if found.error_code:
-            self._raise(found.error_code, topic, index)
+            raise self._error(found.error_code, topic, index)
         return FoundOffset(found.offset, found.timestamp, found.leader_epoch)
 
-    def _raise(self, code: int, topic: str, index: int, message: str | None = None) -> None:
+    def _error(self, code: int, topic: str, index: int, message: str | None = None) -> BrokerError:
         if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            raise self.leader_elsewhere(topic, index)
+            return self.leader_elsewhere(topic, index)
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             message = f"There is no partition {index} of a topic {topic}."
-        raise BrokerError(ErrorCode(code), message)
+        return BrokerError(ErrorCode(code), message)
+
+
+def _fetched(answer: FetchedPartition) -> Fetched:
+    return Fetched(
+        answer.high_watermark,
+        answer.last_stable_offset,
+        answer.log_start_offset,
+        answer.aborted_transactions or (),
+        answer.region,  # type: ignore[arg-type]
+        answer.diverging_epoch,
+    )

@@ -214,3 +214,28 @@ HTTP_PART_BYTES: Final = 128 * 1024
 
 HTTP_UNWANTED_BODY_BYTES_MAX: Final = 64 * 1024
 """A body of a request that takes none is read and dropped; the answer to a larger one ends the connection."""
+
+CONSUMER_FETCH_BYTES: Final = 256 * 1024
+"""About what a gateway reads at once for one consumer, of all its partitions together; one batch always fits."""
+
+HTTP_STREAM_PART_BYTES: Final = 64 * 1024
+"""About how much of a stream is written before its client must have taken it and others on the loop have their turn."""
+
+HTTP_STREAM_PARTITIONS_MAX: Final = 1000
+"""Partitions that one stream reads without a group: each stands in the id of every event."""
+
+HTTP_LINE_BYTES_MAX: Final = 1536 * 1024
+"""The longest line of an NDJSON body: a record of the default `max.message.bytes` in base64. A longer one is skipped
+and answered with an error."""
+
+HTTP_LINES_UNANSWERED_MAX: Final = 10_000
+"""Lines of one NDJSON body that were read and whose answers the client has not taken."""
+
+HTTP_LINES_UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
+"""Records of one NDJSON body that are not in the log yet; one more line always fits."""
+
+GATEWAY_BATCH_BYTES: Final = 128 * 1024
+"""About how large the batches are that a gateway makes of records that come one by one."""
+
+KEY_BYTES_HASHED_AT_ONCE_MAX: Final = 64 * 1024
+"""A longer key is hashed in a thread."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 logger = get_logger("tidelog.http")
 
 LINGER_SECONDS: Final = 1.0
+STREAMED_SILENT_SECONDS_MAX: Final = 600.0
+"""How long a body that its handler reads as it comes may make no progress."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -116,6 +118,9 @@ class HttpConnection(asyncio.Protocol):
             self.abort("error")
         except ConnectionResetError:
             return
+        except Exception:
+            logger.exception_limited("an answer has ended early", limit_by=("route",), route=request.route_name)
+            self.abort("error")
         self._answering = None
         if self._is_closing:
             return
@@ -134,10 +139,15 @@ class HttpConnection(asyncio.Protocol):
         self._share.release(byte_count)
         self._gate.maybe_resume()
 
-    @property
-    def is_slow_to_send(self) -> bool:
-        """The rest of a request is missing, and not because its handler has enough for now."""
-        return self.intake.is_arriving and not self.intake.is_full
+    def has_stalled(self, silent_s: float, seconds_max: float) -> bool:
+        """The rest of a request has been missing for so long, and not because its handler has enough for now. One that
+        is read as it comes may come slowly."""
+        intake = self.intake
+        if not intake.is_arriving or intake.is_full:
+            return False
+        if intake.waiting and intake.waiting[-1].is_streamed:
+            seconds_max = STREAMED_SILENT_SECONDS_MAX
+        return silent_s > seconds_max
 
     # -- ending --------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.gateways.http import direct
+from tidelog.gateways.http import direct, ingest, streams
 from tidelog.gateways.http.cors import Cors
 from tidelog.gateways.http.listener import HttpListener
 from tidelog.gateways.http.openapi import document_routes
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidelog.net.network import Network
     from tidelog.net.shared import SharedByListeners
 
-ROUTES: tuple[Route, ...] = (*direct.ROUTES,)
+ROUTES: tuple[Route, ...] = (*direct.ROUTES, *streams.ROUTES, *ingest.ROUTES)
 
 
 def new_http_door(config: BrokerConfig, shared: SharedByListeners, network: Network) -> HttpListener:

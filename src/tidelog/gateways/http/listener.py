@@ -134,9 +134,9 @@ class HttpListener:
             elif not (connection.intake.waiting or connection.intake.is_arriving):
                 if silent_s > IDLE_SECONDS_MAX:
                     connection.close("idle")
-            elif connection.is_slow_to_send and silent_s > SILENT_SECONDS_MAX:
+            elif connection.has_stalled(silent_s, SILENT_SECONDS_MAX):
                 connection.refuse(HttpError(408, "The request did not arrive in time."), "slow")
-            elif connection.is_slow_to_send and silent_s > STARVED_SECONDS_MAX and self.budget.is_spent:
+            elif self.budget.is_spent and connection.has_stalled(silent_s, STARVED_SECONDS_MAX):
                 fault = HttpError(503, "The node is short of memory for requests.", headers={"Retry-After": "5"})
                 connection.refuse(fault, "slow")
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)

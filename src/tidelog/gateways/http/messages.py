@@ -134,6 +134,11 @@ class Request:
         self.route = route
         self.path_values = path_values
 
+    @property
+    def route_name(self) -> str:
+        """For the log: not what the client has chosen."""
+        return "" if self.route is None else self.route.name
+
     def fail(self, fault: HttpError) -> None:
         """No handler is asked; the first fault is what the client is told."""
         if self.fault is None:

@@ -52,13 +52,20 @@ def _take(records: Iterator[Record], describe: Describe) -> tuple[list[str], boo
 
 
 async def _parts(head: bytes, lines: list[str], records: Iterator[Record], describe: Describe) -> AsyncIterator[bytes]:
-    yield head + ",".join(lines).encode()
+    yield head + _join(lines)
     has_more = True
     while has_more:
         lines, has_more = _take(records, describe)
         if lines:
-            yield b"," + ",".join(lines).encode()
+            yield b"," + _join(lines)
     yield b"]}"
+
+
+def _join(lines: list[str]) -> bytes:
+    """Empties the list: while a client takes its time, nothing is held twice."""
+    joined = ",".join(lines).encode()
+    lines.clear()
+    return joined
 
 
 def describe_value(record: Record) -> str:

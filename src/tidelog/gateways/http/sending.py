@@ -84,9 +84,10 @@ class Sender:
         self._write(_CONTINUE)
 
     def _write(self, data: bytes) -> None:
-        if not self._unsent:
-            self._burst.add(self)
         self._unsent.append(data)
+        if len(self._unsent) == 1:
+            # It may send at once, what was said just now included.
+            self._burst.add(self)
 
     def flush(self) -> None:
         """Past the transport's own queue, where it is empty and the socket takes all of it."""
@@ -134,6 +135,8 @@ class Sender:
             async for part in parts:
                 if part:
                     self._write(b"%x\r\n%b\r\n" % (len(part), part) if is_chunked else part)
+                # While the client takes its time, nothing is held twice.
+                del part
                 await self._has_room()
         finally:
             close = getattr(parts, "aclose", None)

@@ -202,7 +202,9 @@ class LogAccess:
         response: MetadataResponse = await self.ask(_METADATA, request)
         [topic] = response.topics
         if topic.error_code and topic.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
-            raise BrokerError(ErrorCode(topic.error_code))
+            code = ErrorCode(topic.error_code)
+            is_unknown = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise BrokerError(code, f"There is no topic {name[:300]}." if is_unknown else None)
         return topic
 
     async def ensure_topic(self, name: str) -> None:

@@ -218,6 +218,15 @@ HTTP_UNWANTED_BODY_BYTES_MAX: Final = 64 * 1024
 CONSUMER_FETCH_BYTES: Final = 256 * 1024
 """About what a gateway reads at once for one consumer, of all its partitions together; one batch always fits."""
 
+HTTP_CONSUMER_INSTANCES_MAX: Final = 1000
+"""Consumers that a node holds for clients of its HTTP door: each is a member of a group, with its heartbeats."""
+
+HTTP_CONSUMER_PARTITIONS_MAX: Final = 10_000
+"""Partitions that one request of such a consumer may name."""
+
+HTTP_V3_RECORDS_MAX: Final = 10_000
+"""Records in one body of v3, each of which has its own answer."""
+
 HTTP_STREAM_PART_BYTES: Final = 64 * 1024
 """About how much of a stream is written before its client must have taken it and others on the loop have their turn."""
 

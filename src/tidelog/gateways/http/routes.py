@@ -104,7 +104,7 @@ class Router:
             assert place is not None
             known = place.named.get(segment)
             if known is None and place.any is not None:
-                values.append(_decode_segment(segment))
+                values.append(segment)
                 known = place.any
             place = known
             if place is None:
@@ -120,7 +120,9 @@ class Router:
                 headers={"Allow": ", ".join(allowed)},
             )
         route = _choose(candidates, request)
-        request.take_route(route, tuple(values))
+        request.take_route(route, ())
+        # The route says how errors look, so that of a segment comes last.
+        request.take_route(route, tuple([_decode_segment(segment) for segment in values]))
         return route
 
     def methods_of(self, path: str) -> list[str]:
@@ -153,7 +155,7 @@ def _choose(candidates: list[Route], request: Request) -> Route:
     """By the content type of the body, or by what the client accepts."""
     if len(candidates) == 1 and not candidates[0].media_types:
         return candidates[0]
-    for said in (request.media_type, *_accepted(request)):
+    for said in [request.media_type] if request.media_type else _accepted(request):
         for route in candidates:
             if said in route.media_types:
                 return route

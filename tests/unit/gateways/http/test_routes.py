@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from tidelog.gateways.http.door import ROUTES
+from tidelog.gateways.http.door import all_routes
 from tidelog.gateways.http.messages import Body, HttpError, Request, Response
 from tidelog.gateways.http.openapi import describe, render_page
+from tidelog.gateways.http.proxy.consumers.instances import ConsumerInstances
 from tidelog.gateways.http.routes import BodyRule, Content, Outcome, Parameter, Route, Router, read_parameters
 
+ROUTES = all_routes(ConsumerInstances())
 DONE = (Outcome(200, "Done."),)
 
 
@@ -38,6 +40,27 @@ ROUTER = Router(
 def request_of(method: str, target: str, headers: dict[str, str] | None = None) -> Request:
     path, _, query = target.partition("?")
     return Request(method, path, query, headers or {}, Body(lambda _: None))
+
+
+@pytest.mark.parametrize(
+    ("content_type", "accept", "name"),
+    [
+        ("", "*/*, application/vnd.kafka.json.v2+json", "postJson"),
+        ("", "", "post"),
+        ("application/octet-stream", "application/vnd.kafka.json.v2+json", "post"),
+    ],
+)
+def test_what_a_client_accepts_counts_where_its_body_has_no_type(content_type: str, accept: str, name: str) -> None:
+    request = request_of("POST", "/topics/a", {"content-type": content_type, "accept": accept})
+    assert ROUTER.find(request).name == name
+
+
+def test_a_path_that_is_no_utf_8_is_an_error_in_the_form_of_its_route() -> None:
+    request = request_of("GET", "/topics/%FF")
+    with pytest.raises(HttpError, match="not UTF-8"):
+        ROUTER.find(request)
+    assert request.route is not None
+    assert request.route.name == "get"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.gateways.access import EARLIEST, LATEST, READ_UNCOMMITTED, Fetched, LeaderElsewhere, Read, Waiting
+from tidelog.gateways.patience import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN
 from tidelog.metadata.image import NO_LEADER
 from tidelog.model import limits
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from tidelog.gateways.access import LogAccess
     from tidelog.model.ids import TopicPartition
 
-LOOK_SECONDS_MIN: Final = 0.02
-LOOK_SECONDS_MAX: Final = 0.5
-"""Between two looks at a partition of another node that has nothing new. No fetch waits there: answers come in the
-order of the requests, so everything that this node sends on to that one would wait behind it."""
 PAUSE_SECONDS: Final = 0.1
 """Before a partition is tried again that could not be read."""
 FIND_SECONDS_MAX: Final = 10.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.gateways.access import EARLIEST, LeaderElsewhere, Read
 from tidelog.gateways.http.messages import HttpError
+from tidelog.gateways.patience import fetch_patiently
 from tidelog.model.errors import BrokerError, ErrorCode
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ async def read_when_there(access: LogAccess, wanted: Wanted, at: int | None = No
 async def _try_to_read(access: LogAccess, wanted: Wanted, wait_ms: int, at: int | None) -> Fetched | None:
     """None where the replica does not reach as far as the offset."""
     try:
-        fetched = await access.fetch(wanted.at_most(wait_ms), at=at)
+        fetched = await fetch_patiently(access, wanted.at_most(wait_ms), at)
     except BrokerError as error:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return None
@@ -67,9 +68,8 @@ async def _wait_until_there(access: LogAccess, wanted: Wanted, deadline_s: float
     while True:
         left_s = max(0.0, deadline_s - _now_s())
         try:
-            fetched = await access.fetch(
-                Read(wanted.topic, wanted.index, last_needed, max_bytes=1, wait_ms=int(left_s * 1000)), at=at
-            )
+            looked = Read(wanted.topic, wanted.index, last_needed, max_bytes=1, wait_ms=int(left_s * 1000))
+            fetched = await fetch_patiently(access, looked, at)
         except BrokerError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise

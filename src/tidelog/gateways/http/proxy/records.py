@@ -20,6 +20,7 @@ from tidelog.gateways.http.proxy.schemas import v2_errors
 from tidelog.gateways.http.proxy.topics import find_partition
 from tidelog.gateways.http.routes import Content, Outcome, Parameter, Route
 from tidelog.gateways.http.schemas import OFFSET, PARTITION, TOPIC
+from tidelog.gateways.patience import fetch_patiently
 from tidelog.gateways.reading import read_records
 from tidelog.model import limits
 from tidelog.model.errors import BrokerError, ErrorCode
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from tidelog.gateways.access import LogAccess
     from tidelog.gateways.reading import ReadRecords
     from tidelog.records.record import Record
-
-_WAIT_MS_AT_ONCE: Final = 5_000
-"""How long one fetch waits: another node answers within a bound of its own."""
 
 TIMEOUT: Final = Parameter(
     "timeout",
@@ -56,7 +54,7 @@ async def fetch_records(access: LogAccess, request: Request, values: dict[str, A
     offset, max_bytes = values["offset"], values["max_bytes"]
     while True:
         wait_ms = max(0, int((deadline_s - _now_s()) * 1000))
-        wanted = Read(topic, index, offset, max_bytes, min(wait_ms, _WAIT_MS_AT_ONCE))
+        wanted = Read(topic, index, offset, max_bytes, wait_ms)
         found = await _read_at_leader(access, wanted)
         if found.records or (found.next_offset == offset and _now_s() >= deadline_s):
             break
@@ -73,7 +71,7 @@ async def _read_at_leader(access: LogAccess, wanted: Read) -> ReadRecords:
     if leader is None:
         raise LeaderElsewhere(wanted.topic, wanted.index, None)
     try:
-        fetched = await access.fetch(wanted, at=leader)
+        fetched = await fetch_patiently(access, wanted, leader)
     except BrokerError as error:
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             raise

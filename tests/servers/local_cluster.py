@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.servers.broker_process import free_ports
 
 from tidelog.cli.local_cluster import VOTERS_MAX, LocalCluster
+from tidelog.cli.node_arguments import NodeArguments
 
 
 @contextmanager
@@ -26,7 +27,7 @@ def run_local_cluster(
         arguments += ["-o", f"{name}={value}"]
     port = free_ports(nodes)[0]
     cluster = LocalCluster(
-        nodes=nodes, data=data, host="127.0.0.1", port=port, arguments=arguments, voters_max=voters_max
+        nodes=nodes, data=data, host="127.0.0.1", port=port, arguments=NodeArguments(arguments), voters_max=voters_max
     )
     cluster.start()
     try:

@@ -14,6 +14,7 @@ from tidelog.cli.confirming import confirm
 from tidelog.cli.connection import add_connection_arguments
 from tidelog.cli.draining import require_node, run_drain, run_rebalance, run_undrain
 from tidelog.cli.errors import CommandError, UsageError
+from tidelog.cli.node_arguments import NodeArguments
 from tidelog.cli.output import Column, format_bytes, note, print_fields, print_json, print_table
 from tidelog.cli.ready_line import ready_line
 from tidelog.cli.replication_factor import ALLOW_FEWER
@@ -41,6 +42,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default="127.0.0.1:9092",
         help="address of the first node (default 127.0.0.1:9092); the ports of the others count up",
     )
+    start.add_argument("--http", metavar="HOST:PORT", help="HTTP door of the first node; ports count up")
+    start.add_argument("--grpc", metavar="HOST:PORT", help="gRPC door of the first node; ports count up")
     start.add_argument("-o", dest="options", metavar="NAME=VALUE", action="append", default=[], help="any setting")
     start.add_argument(
         "--log-level", metavar="LEVEL", default="warning", help="debug, info, warning (default) or error"
@@ -110,7 +113,8 @@ def run_start(args: argparse.Namespace) -> int:
     for option in args.options:
         arguments += ["-o", option]
     data = Path(args.data)
-    return run_local(args.nodes, data, host or "127.0.0.1", port, arguments=arguments, log_format=log_format)
+    each = NodeArguments(arguments, {"http": args.http, "grpc": args.grpc})
+    return run_local(args.nodes, data, host or "127.0.0.1", port, arguments=each, log_format=log_format)
 
 
 def _check_settings(args: argparse.Namespace) -> str:
@@ -129,7 +133,7 @@ def _check_settings(args: argparse.Namespace) -> str:
 
 
 def run_local(
-    nodes: int, data: Path, host: str, port: int, *, first_id: int = 1, arguments: list[str], log_format: str
+    nodes: int, data: Path, host: str, port: int, *, first_id: int = 1, arguments: NodeArguments, log_format: str
 ) -> int:
     """A local cluster until a signal comes; one line when it is ready."""
     from tidelog.cli.local_cluster import LocalCluster
@@ -140,8 +144,8 @@ def run_local(
     cluster.start()
     took_ms = (time.monotonic() - started_s) * 1000
     line = ready_line(
-        f"tidelog {__version__} cluster of {nodes} {'node' if nodes == 1 else 'nodes'} ready on {cluster.bootstrap}, "
-        f"data in {data}, {took_ms:.0f} ms",
+        f"tidelog {__version__} cluster of {nodes} {'node' if nodes == 1 else 'nodes'} ready on {cluster.bootstrap}"
+        f"{arguments.describe(nodes)}, data in {data}, {took_ms:.0f} ms",
         log_format,
         version=__version__,
         nodes=nodes,

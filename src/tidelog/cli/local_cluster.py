@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from tidelog.cli.errors import EXIT_REMOVED, CommandError
+from tidelog.cli.node_arguments import NodeArguments
 from tidelog.cli.output import note
 from tidelog.cli.wire import BrokerConnection
 from tidelog.node.local_layout import (
@@ -112,17 +113,17 @@ class LocalCluster:
         host: str,
         port: int,
         first_id: int = 1,
-        arguments: list[str] | None = None,
+        arguments: NodeArguments | None = None,
         voters_max: int = VOTERS_MAX,
     ) -> None:
-        """Ports are consecutive from `port` on, or free ones for 0. `arguments` are added to every `tidelog serve`.
+        """Ports are consecutive from `port` on, or free ones for 0. `arguments` are added to each `tidelog serve`.
 
         The first nodes are voters of the metadata quorum, an odd number up to `voters_max`; the others join them.
         Nodes that have data go on with it, more than there were join them, fewer are refused.
         """
         self._data = data
         self._host = host
-        self._arguments = arguments or []
+        self._arguments = arguments or NodeArguments()
         try:
             check_usable(data)
             single = find_single(data)
@@ -149,7 +150,7 @@ class LocalCluster:
     def _command(self, node_id: int) -> list[str]:
         command = [sys.executable, "-m", "tidelog.cli.main", "serve", "--listen", self._address(node_id)]
         command += ["--data", str(node_directory(self._data, node_id)), "--node-id", str(node_id)]
-        return command + self._place(node_id) + self._arguments
+        return command + self._place(node_id) + self._arguments.of(sorted(self._addresses).index(node_id))
 
     def _place(self, node_id: int) -> list[str]:
         """How a node comes to its cluster, by the data there is now."""

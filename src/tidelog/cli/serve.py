@@ -103,16 +103,15 @@ def run(args: argparse.Namespace) -> int:
 def _run_nodes(args: argparse.Namespace, config: BrokerConfig) -> int:
     """A node per core: processes of their own, watched by this one. What was given to it is given to each of them."""
     from tidelog.cli.cluster import run_local
+    from tidelog.cli.node_arguments import NodeArguments
 
     if not 1 <= args.nodes <= NODES_MAX:
         raise CommandError(f"--nodes must be between 1 and {NODES_MAX}")
     if args.join:
         raise CommandError("--nodes and --join cannot be used together: start the nodes that join one by one")
     [listener, *others] = config.bound_listeners
-    if others or args.advertise or args.admin or args.http or args.grpc:
-        raise CommandError(
-            "--nodes takes one listener, and neither --advertise, --admin, --http nor --grpc: nodes cannot share them"
-        )
+    if others or args.advertise or args.admin:
+        raise CommandError("--nodes takes one listener, and neither --advertise nor --admin: nodes cannot share them")
     arguments = []
     for flag in ("config", "log_format", "log_level"):
         if getattr(args, flag):
@@ -127,7 +126,7 @@ def _run_nodes(args: argparse.Namespace, config: BrokerConfig) -> int:
         host,
         listener.port,
         first_id=config.node_id,
-        arguments=arguments,
+        arguments=NodeArguments(arguments, {"http": args.http, "grpc": args.grpc}),
         log_format=config.tidelog_log_format,
     )
 

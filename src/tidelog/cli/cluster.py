@@ -136,12 +136,15 @@ def run_local(
     nodes: int, data: Path, host: str, port: int, *, first_id: int = 1, arguments: NodeArguments, log_format: str
 ) -> int:
     """A local cluster until a signal comes; one line when it is ready."""
-    from tidelog.cli.local_cluster import LocalCluster
+    from tidelog.cli.local_cluster import LocalCluster, StartCalledOff
 
     started_s = time.monotonic()
     cluster = LocalCluster(nodes=nodes, data=data, host=host, port=port, first_id=first_id, arguments=arguments)
     cluster.catch_signals()
-    cluster.start()
+    try:
+        cluster.start()
+    except StartCalledOff:
+        return 0
     took_ms = (time.monotonic() - started_s) * 1000
     line = ready_line(
         f"tidelog {__version__} cluster of {nodes} {'node' if nodes == 1 else 'nodes'} ready on {cluster.bootstrap}"

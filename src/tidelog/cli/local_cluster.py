@@ -52,6 +52,24 @@ class _NodeRemoved(Exception):
     """The cluster does not know the node any more; its number is the argument."""
 
 
+class StartCalledOff(Exception):
+    """A signal came before all nodes were ready; those that ran are stopped."""
+
+
+class _Signals:
+    """Those that came so far."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> None:
+        self.count += 1
+
+    def require_none(self) -> None:
+        if self.count:
+            raise StartCalledOff
+
+
 class _LocalNode:
     def __init__(self, node_id: int, command: Callable[[int], list[str]]) -> None:
         """`command` is called at every start: the arguments of a node depend on the data it has."""
@@ -71,10 +89,17 @@ class _LocalNode:
             self._command(self.node_id), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent
         )
 
-    def read_ready_line(self, deadline_s: float) -> str:
+    def has_output(self, wait_s: float) -> bool:
+        """The ready line, or the end of the process."""
         assert self.process is not None
         assert self.process.stdout is not None
-        readable, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline_s - time.monotonic()))
+        readable, _, _ = select.select([self.process.stdout], [], [], wait_s)
+        return bool(readable)
+
+    def read_ready_line(self, readable: bool) -> str:
+        """Of a node whose output was waited for until its deadline."""
+        assert self.process is not None
+        assert self.process.stdout is not None
         line = self.process.stdout.readline().decode(errors="replace").strip() if readable else ""
         if not line:
             # Its output ends a moment before the process does.
@@ -145,7 +170,7 @@ class LocalCluster:
         self._single = single
         self._plan = plan._replace(ports=self._addresses)
         self.nodes = [_LocalNode(node_id, self._command) for node_id in node_ids]
-        self._signals = 0
+        self._signals = _Signals()
 
     def _command(self, node_id: int) -> list[str]:
         command = [sys.executable, "-m", "tidelog.cli.main", "serve", "--listen", self._address(node_id)]
@@ -187,7 +212,7 @@ class LocalCluster:
         return [node.node_id for node in self.nodes if node.process is not None and node.process.poll() is not None]
 
     def start(self) -> None:
-        """Returns when every node is ready; CommandError, with all of them stopped, when one is not."""
+        """Returns when every node is ready; CommandError or StartCalledOff, with all of them stopped, when not."""
         # What all nodes would complain about is said once, before there are any.
         _check_ports(self._host, self.ports)
         missing = [path for path in (self._data, *self._data.parents) if not path.exists()]
@@ -203,7 +228,7 @@ class LocalCluster:
             raise CommandError(str(error)) from None
         try:
             self._start(self.nodes)
-            wait_for_one_cluster(self._host, self._addresses, READY_SECONDS_MAX)
+            _wait_for_one_cluster(self._host, self._addresses, self._signals)
             self._plan = self._plan._replace(is_formed=True)
             write_plan(self._data, self._plan)
         except _NodeRemoved as removed:
@@ -218,8 +243,8 @@ class LocalCluster:
             raise
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._signals += 1
-        if self._signals > 1:
+        self._signals.add()
+        if self._signals.count > 1:
             for node in self.nodes:
                 if node.process is not None:
                     node.process.kill()
@@ -230,7 +255,7 @@ class LocalCluster:
 
     def watch(self) -> None:
         """Until a signal comes."""
-        while not self._signals:
+        while not self._signals.count:
             time.sleep(POLL_SECONDS)
             for node in list(self.nodes):
                 if node.is_removed:
@@ -252,13 +277,15 @@ class LocalCluster:
         """Nodes that ended; returns when all of them are ready."""
         self._start([node for node in self.nodes if node.node_id in node_ids])
 
-    @staticmethod
-    def _start(nodes: list[_LocalNode]) -> None:
+    def _start(self, nodes: list[_LocalNode]) -> None:
         for node in nodes:
             node.start()
         deadline_s = time.monotonic() + READY_SECONDS_MAX
         for node in nodes:
-            node.read_ready_line(deadline_s)
+            # A signal does not end a wait by itself (PEP 475), so the wait is taken in small steps.
+            while not (readable := node.has_output(POLL_SECONDS)) and time.monotonic() < deadline_s:
+                self._signals.require_none()
+            node.read_ready_line(readable)
 
     def stop(self) -> int:
         """All of them at once; those that do not end in time are killed."""
@@ -301,10 +328,11 @@ def _too_few(data: Path, members: list[int]) -> str:
     )
 
 
-def wait_for_one_cluster(host: str, ports: dict[int, int], seconds_max: float) -> None:
+def _wait_for_one_cluster(host: str, ports: dict[int, int], signals: _Signals) -> None:
     """Until every node says that all of them are alive in one cluster that has a leader; CommandError when not."""
-    deadline_s = time.monotonic() + seconds_max
+    deadline_s = time.monotonic() + READY_SECONDS_MAX
     while problem := _find_apart(host, ports):
+        signals.require_none()
         if time.monotonic() >= deadline_s:
             raise CommandError(f"the nodes are not one cluster: {problem}")
         time.sleep(POLL_SECONDS / 2)

@@ -50,3 +50,23 @@ def test_a_setting_that_only_the_nodes_refuse_leaves_nothing_behind(command: Com
     assert process.returncode == 1
     assert b"cordoned.log.dirs is set at run time" in errors
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("verb", [("serve",), ("cluster", "start")])
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [("TIDELOG_ADMIN_LISTEN", "admin.listen"), ("TIDELOG_ADVERTISED_LISTENERS", "advertised.listeners")],
+)
+def test_a_variable_that_nodes_cannot_share(
+    command: Command, tmp_path: Path, verb: tuple[str, ...], variable: str, name: str
+) -> None:
+    command.environment[variable] = "127.0.0.1:9644"
+    refused = command(*verb, "--nodes", "2", "--data", str(tmp_path / "new"), "--listen", "127.0.0.1:0", fails=True).err
+    assert f"{variable}: several nodes cannot share {name}" in refused
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("flag", "name"), [("--admin", "admin.listen"), ("--advertise", "advertised.listeners")])
+def test_a_flag_that_nodes_cannot_share(command: Command, tmp_path: Path, flag: str, name: str) -> None:
+    given = ("--nodes", "2", "--data", str(tmp_path / "new"), "--listen", "127.0.0.1:0", flag, "127.0.0.1:9644")
+    assert f"{flag}: several nodes cannot share {name}" in command("serve", *given, fails=True).err

@@ -119,6 +119,7 @@ def run_start(args: argparse.Namespace) -> int:
 
 def _check_settings(args: argparse.Namespace) -> str:
     """Once, here: each of the nodes would say the same. Returns the form of the log lines."""
+    from tidelog.cli.serve import require_unshared
     from tidelog.config.setting import ConfigError
     from tidelog.node.config_file import GivenSetting, load_config, parse_options, read_environment
 
@@ -127,9 +128,12 @@ def _check_settings(args: argparse.Namespace) -> str:
         given.append(GivenSetting("tidelog.log.level", args.log_level, "--log-level"))
         if args.log_format:
             given.append(GivenSetting("tidelog.log.format", args.log_format, "--log-format"))
-        return load_config([*given, *parse_options(args.options)]).config.tidelog_log_format
+        loaded = load_config([*given, *parse_options(args.options)])
     except ConfigError as error:
         raise CommandError(str(error)) from None
+    if args.nodes > 1:
+        require_unshared(loaded)
+    return loaded.config.tidelog_log_format
 
 
 def run_local(

@@ -28,7 +28,6 @@ from tidelog.telemetry.logs import configure, get_logger
 from tidelog.version import __version__
 
 if TYPE_CHECKING:
-    from tidelog.config.broker import BrokerConfig
     from tidelog.node.node import Node
 
 STOP_SECONDS_MAX = 30.0
@@ -49,6 +48,16 @@ _FLAGS = {
     "log_level": "tidelog.log.level",
 }
 """Flag -> the setting it is short for."""
+
+_OF_ONE_NODE = {
+    "advertised.listeners": None,
+    "admin.listen": None,
+    "http.listen": "--http",
+    "http.advertised": None,
+    "grpc.listen": "--grpc",
+    "grpc.advertised": None,
+}
+"""Addresses that several nodes cannot share, each with the flag whose ports count up from node to node."""
 
 logger = get_logger("tidelog.serve")
 
@@ -89,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         loaded, unknown_variables = collect_settings(args, dict(os.environ))
         config = loaded.config
         if args.nodes is not None:
-            return _run_nodes(args, config)
+            return _run_nodes(args, loaded)
         configure(log_format=config.tidelog_log_format, level=config.tidelog_log_level)
         for variable in unknown_variables:
             logger.warning("environment variable is not a setting", variable=variable)
@@ -100,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         raise (RemovedError if REMOVED in str(error) else CommandError)(str(error)) from None
 
 
-def _run_nodes(args: argparse.Namespace, config: BrokerConfig) -> int:
+def _run_nodes(args: argparse.Namespace, loaded: LoadedConfig) -> int:
     """A node per core: processes of their own, watched by this one. What was given to it is given to each of them."""
     from tidelog.cli.cluster import run_local
     from tidelog.cli.node_arguments import NodeArguments
@@ -109,9 +118,11 @@ def _run_nodes(args: argparse.Namespace, config: BrokerConfig) -> int:
         raise CommandError(f"--nodes must be between 1 and {NODES_MAX}")
     if args.join:
         raise CommandError("--nodes and --join cannot be used together: start the nodes that join one by one")
+    config = loaded.config
     [listener, *others] = config.bound_listeners
-    if others or args.advertise or args.admin:
-        raise CommandError("--nodes takes one listener, and neither --advertise nor --admin: nodes cannot share them")
+    if others:
+        raise CommandError("--nodes takes one listener: nodes cannot share several")
+    require_unshared(loaded)
     arguments = []
     for flag in ("config", "log_format", "log_level"):
         if getattr(args, flag):
@@ -129,6 +140,19 @@ def _run_nodes(args: argparse.Namespace, config: BrokerConfig) -> int:
         arguments=NodeArguments(arguments, {"http": args.http, "grpc": args.grpc}),
         log_format=config.tidelog_log_format,
     )
+
+
+def require_unshared(loaded: LoadedConfig) -> None:
+    """Several nodes of one command get the same settings, and none of them may be the address of one node."""
+    for name, flag in _OF_ONE_NODE.items():
+        place = loaded.places.get(name)
+        if not place or place == flag or loaded.config.static_texts[name].endswith(":0"):
+            continue
+        way_out = "leave it out" if flag is None else f"give {flag}, whose ports count up"
+        raise CommandError(
+            f"{place}: several nodes cannot share {name}: {way_out}, or start each node by itself "
+            "(`tidelog serve --join`)"
+        )
 
 
 def collect_settings(args: argparse.Namespace, environment: dict[str, str]) -> tuple[LoadedConfig, list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tests.cli.command import Command
 
 from tidelog.testing import Cluster
@@ -15,9 +17,15 @@ def test_status_without_a_quorum(tidelog: Command) -> None:
         for node in cluster.nodes:
             if node is not left:
                 node.kill()
+        tidelog(
+            "cluster", "status", "-b", left.bootstrap_servers
+        )  # Waits until the node knows that its leader is gone.
+        began_s = time.monotonic()
         done = tidelog("cluster", "status", "-b", left.bootstrap_servers)
+        took_s = time.monotonic() - began_s
         document = tidelog("cluster", "status", "-b", left.bootstrap_servers, "--json").json
     assert done.code == 0
+    assert took_s < 6, "a controller is waited for no longer than an election takes"
     assert done.out.startswith("cluster ")
     assert "controller        none" in done.out
     assert "the quorum has no leader: start more of its voters" in done.err

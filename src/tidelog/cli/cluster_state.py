@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +13,10 @@ from tidelog.metadata.image import METADATA_TOPIC, NO_LEADER
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.private_apis import STATISTICS_API_KEY
+
+ELECTION_SECONDS_MAX = 2.0
+"""How long a node may know no controller before the quorum counts as lost; an election takes a fraction of it."""
+POLL_SECONDS = 0.1
 
 
 class PartitionPlace(NamedTuple):
@@ -160,11 +165,11 @@ def read_state(connection: BrokerConnection) -> ClusterState:
         for found in sorted(topic.partitions, key=lambda found: found.partition_index)
     }
     statistics = connection.call_json(STATISTICS_API_KEY, {})
-    quorum = _read_quorum(connection)
+    quorum = _read_quorum(connection) if _wait_for_controller(connection, statistics) else {}
     return ClusterState(
         cluster.cluster_id,
-        # Without a quorum it is the last one that the node knew.
-        cluster.controller_id if quorum else NO_LEADER,
+        # DescribeCluster was answered earlier, perhaps during an election, or with the last one that the node knew.
+        quorum.get("leader", NO_LEADER),
         {b.broker_id: Broker(b.host, b.port, b.rack, b.is_fenced) for b in cluster.brokers},
         partitions,
         quorum,
@@ -172,6 +177,18 @@ def read_state(connection: BrokerConnection) -> ClusterState:
         map(int, statistics.get("drained", ())),
         {name: Lowered(int(factor), tuple(nodes)) for name, (factor, nodes) in statistics.get("lowered", {}).items()},
     )
+
+
+def _wait_for_controller(connection: BrokerConnection, statistics: dict[str, Any]) -> bool:
+    """False when the node still knows none after an election: it would let DescribeQuorum wait for several seconds."""
+    deadline_s = time.monotonic() + ELECTION_SECONDS_MAX
+    # Nodes of before 0.2.0 do not say.
+    while not statistics.get("has_controller", True):
+        if time.monotonic() >= deadline_s:
+            return False
+        time.sleep(POLL_SECONDS)
+        statistics = connection.call_json(STATISTICS_API_KEY, {})
+    return True
 
 
 def _read_quorum(connection: BrokerConnection) -> dict[str, Any]:

@@ -28,11 +28,12 @@ def handle(context: RequestContext, request: dict[str, Any]) -> dict[str, Any]:
     except (BrokerError, ValueError, KeyError, TypeError) as error:
         return {"error": str(error)}
     image = context.services.controller.image
-    answer = {
+    answer: dict[str, Any] = {
         "nodes": {str(node_id): statistics for node_id, statistics in known.items()},
         "drained": [node_id for node_id in image.brokers if image.is_cordoned(node_id)],
     }
     if "node_id" not in request:
+        answer["has_controller"] = context.services.controller.quorum_controller.leader_id >= 0
         # Only for people: every heartbeat would look through all topics else.
         answer["lowered"] = {name: [lowered.factor, lowered.nodes] for name, lowered in lowered_topics(image)}
     return answer

@@ -156,8 +156,9 @@ def run_undrain(args: argparse.Namespace) -> int:
     else:
         print(f"node {args.node} takes replicas again; `tidelog cluster rebalance` gives it some")
     if short:
+        topics = "1 topic still has" if len(short) == 1 else f"{len(short)} topics still have"
         note(
-            f"{len(short)} topics still have fewer replicas than before their drain ({', '.join(short[:3])}); with "
+            f"{topics} fewer replicas than before their drain ({', '.join(short[:3])}); with "
             "another node, `tidelog cluster rebalance` gives them back"
         )
     return 0

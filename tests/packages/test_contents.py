@@ -72,7 +72,7 @@ def test_the_plain_wheel_is_described_for_its_readers(packages: Packages) -> Non
     assert metadata.get_payload().startswith("# Tidelog")
     assert {"admin", "spark"} <= set(metadata.get_all("Provides-Extra", []))
     points = files[f"{INFO}/entry_points.txt"].decode()
-    assert "tidelog = tidelog.cli.main:main" in points
+    assert "tidelog = tidelog.cli.script:main" in points
     assert "tidelog = tidelog.testing.plugin" in points
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidelog.cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError
-from tidelog.cli.signals import received_signal, watch_signals
+from tidelog.cli.signals import interrupt_at_sigint, received_signal, watch_signals
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -104,18 +104,21 @@ def _add_examples(path: str, parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command line and returns its exit code; the entry point of the `tidelog` script."""
+    """Runs a command line and returns its exit code; without `argv` that of this process, whose signals are its own."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _replace_closed_streams()
-    if argv is None and arguments and arguments[0] not in _RUN_NODES:
-        watch_signals()
-    code = _run_to_code(arguments)
+    code = _run_to_code(arguments, takes_signals=argv is None)
     # However a command took it: one that was ended by a signal says so.
     return 128 + received_signal() if received_signal() else code
 
 
-def _run_to_code(arguments: list[str]) -> int:
+def _run_to_code(arguments: list[str], *, takes_signals: bool) -> int:
     try:
+        if takes_signals and arguments:
+            if arguments[0] in _RUN_NODES:
+                interrupt_at_sigint()
+            else:
+                watch_signals()
         return _run(arguments)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_FAILURE

@@ -66,6 +66,12 @@ def end_in_good_order(stop: Callable[[], None], last_words: Callable[[], None] |
         _State.stop = _State.last_words = None
 
 
+def interrupt_at_sigint() -> None:
+    """From now on Ctrl-C raises KeyboardInterrupt, as Python has it, unless the caller chose to ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def unwind_on_sigterm() -> None:
     """From now on SIGTERM unwinds the command as Ctrl-C does, so that its `finally` blocks run."""
     if threading.current_thread() is threading.main_thread():

@@ -8,6 +8,8 @@ import time
 import pytest
 from tests.cli.command import Command
 
+from tidelog.testing.broker import Broker
+
 
 @pytest.fixture
 def nowhere() -> Command:
@@ -48,3 +50,25 @@ def test_a_server_that_is_no_broker() -> None:
 
 def test_an_address_that_is_none() -> None:
     assert Command("127.0.0.1:port")("topics", "list", fails=True).code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topics", "create", "new"],
+        ["produce", "there", "--value", "v"],
+        ["consume", "there", "--offset", "earliest", "--max", "1"],
+        ["consume", "there", "--group", "g", "--max", "1"],
+    ],
+)
+def test_an_advertised_address_that_cannot_be_reached(arguments: list[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        advertised = f"127.0.0.1:{taken.getsockname()[1]}"
+        with Broker({"advertised.listeners": advertised}) as broker:
+            broker.create_topic("there")
+            started = time.monotonic()
+            refused = Command(f"127.0.0.1:{broker.port}")(*arguments, fails=True)
+            assert f"node 1 at {advertised} (connection refused)" in refused.err
+            assert "--advertise" in refused.err
+            assert time.monotonic() - started < 30

@@ -136,18 +136,43 @@ def connect_consumer(args: argparse.Namespace, settings: Mapping[str, Any]) -> C
 def cluster_metadata(
     client: AdminClient | Producer | Consumer, args: argparse.Namespace, topic: str | None = None
 ) -> ClusterMetadata:
-    """Metadata of the cluster or of one topic; CommandError when what listens there is no broker."""
+    """Metadata of the cluster or of one topic; CommandError when what listens there is no broker, or no node can be
+    reached where it advertises itself."""
     from confluent_kafka import KafkaError, KafkaException
 
     try:
         if topic is None:
-            return client.list_topics(timeout=METADATA_SECONDS_MAX)
-        return client.list_topics(topic, timeout=METADATA_SECONDS_MAX)
+            metadata = client.list_topics(timeout=METADATA_SECONDS_MAX)
+        else:
+            metadata = client.list_topics(topic, timeout=METADATA_SECONDS_MAX)
+        _check_advertised(metadata, args.bootstrap)
+        return metadata
     except KafkaException as error:
         if error.args[0].code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
             reason = f"connected, but no Kafka answer within {METADATA_SECONDS_MAX:.0f} s"
             raise CommandError(_nobody_answers(args.bootstrap, reason, getattr(args, "profile", None))) from None
         raise
+
+
+def _check_advertised(metadata: ClusterMetadata, bootstrap: str) -> None:
+    """Clients use --bootstrap for their first question only, and would wait for the other addresses in silence."""
+    asked = {split_address(address.strip()) for address in bootstrap.split(",")}
+    refusals = []
+    for number, broker in sorted(metadata.brokers.items()):
+        address = str(broker.host), int(broker.port)
+        if address in asked:
+            return
+        try:
+            socket.create_connection(address, timeout=CONNECT_SECONDS_MAX).close()
+            return
+        except OSError as error:
+            reason = (error.strerror or str(error) or "no answer").lower()
+            refusals.append(f"node {number} at {broker.host}:{broker.port} ({reason})")
+    if refusals:
+        raise CommandError(
+            f"{bootstrap} answers, but no node can be reached where it advertises itself: {', '.join(refusals)}; "
+            "start nodes with --advertise and an address that clients can reach"
+        )
 
 
 def partition_ids(client: Producer | Consumer | AdminClient, args: argparse.Namespace, topic: str) -> list[int]:

@@ -118,8 +118,13 @@ def _print_sections(explained: list[Explained], *, detailed: bool) -> None:
             print(section + ("  (set per topic; defaults from the broker)" if section == TOPIC_SECTION else ""))
         default = _text(item.setting, item.setting.default)
         given = f"  (default {default})  <- {item.place}" if item.place else ""
-        print(f"  {item.setting.name:<{name_width}}  {item.setting.kind.lower():<7}  {_shown(item)}{given}")
         indent = " " * 6
+        line = f"  {item.setting.name:<{name_width}}  {item.setting.kind.lower():<7}  {_shown(item)}"
+        if len(line) > width:
+            line = f"  {item.setting.name:<{name_width}}  {item.setting.kind.lower()}\n{indent}{_shown(item)}"
+        if given and len(line.rpartition("\n")[2]) + len(given) > width:
+            given = f"\n{indent}{given.strip()}"
+        print(line + given)
         text = _doc(item.setting) if detailed else _first_sentence(_doc(item.setting))
         print(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent))
 

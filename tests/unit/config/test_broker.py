@@ -130,6 +130,14 @@ def test_wrong_addresses(address: str) -> None:
         ({"log.dirs": ""}, "a directory must be named"),
         ({"queued.max.request.bytes": "1000000"}, "104857600 bytes (socket.request.max.bytes) would never fit"),
         ({"group.min.session.timeout.ms": "9000000"}, "must not be larger than group.max.session.timeout.ms"),
+        (
+            {"group.consumer.session.timeout.ms": "10000"},
+            "group.consumer.min.session.timeout.ms must not be larger than group.consumer.session.timeout.ms",
+        ),
+        (
+            {"group.consumer.heartbeat.interval.ms": "20000"},
+            "group.consumer.heartbeat.interval.ms must not be larger than group.consumer.max.heartbeat.interval.ms",
+        ),
         ({"tidelog.loop": "trio"}, "String must be one of: auto, uvloop, asyncio"),
         ({"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"}, "conflict"),
     ],

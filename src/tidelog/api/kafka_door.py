@@ -19,7 +19,7 @@ from tidelog.net.later import Later
 from tidelog.net.reply import Buffers, CloseConnection, Reply
 from tidelog.protocol.errors import MalformedMessage
 from tidelog.protocol.headers import decode_behind_version, encode_response_header
-from tidelog.protocol.index import ApiKey, is_response_header_flexible
+from tidelog.protocol.index import ApiKey, api_name, is_response_header_flexible
 from tidelog.telemetry.logs import get_logger
 
 logger = get_logger("tidelog.api")
@@ -46,13 +46,13 @@ class KafkaDoor:
         dispatcher = self._dispatcher
         route = self._routes.get(api_key) or dispatcher.find_route(api_key)
         if route is None:
-            raise CloseConnection("malformed", f"unknown api key {api_key} version {version}")
+            raise CloseConnection("malformed", f"unsupported API {api_name(api_key)}, version {version}")
         if not route.min_version <= version <= route.max_version:
             return _refuse_version(frame, start, api_key, version)
         if not dispatcher.is_open and not route.api.between_nodes:
             raise CloseConnection("starting", "the node has not started yet")
         if len(frame) - start > route.bytes_max:
-            raise CloseConnection("oversized", f"api key {api_key} with {len(frame) - start} bytes")
+            raise CloseConnection("oversized", f"{api_name(api_key)} with {len(frame) - start} bytes")
         try:
             correlation_id, client_id, position = decode_behind_version(
                 frame, start + 4, version >= route.flexible_from
@@ -132,7 +132,7 @@ def _refuse_version(frame: Buffer, start: int, api_key: int, version: int) -> Bu
     """Kafka answers an unknown ApiVersions version in version 0, so that clients can step down; it closes the
     connection for every other API, since no response format is known to both sides."""
     if api_key != _API_VERSIONS:
-        raise CloseConnection("malformed", f"unsupported api key {api_key} version {version}")
+        raise CloseConnection("malformed", f"unsupported API {api_name(api_key)}, version {version}")
     from tidelog.api.handlers.api_versions import unsupported_version_response
 
     correlation_id = int.from_bytes(frame[start + 4 : start + 8], "big", signed=True)
@@ -141,7 +141,7 @@ def _refuse_version(frame: Buffer, start: int, api_key: int, version: int) -> Bu
 
 def _unsayable(api_key: int, refused: BrokerError) -> CloseConnection:
     """Of a refusal for which the response of the API has no field."""
-    return CloseConnection("refused", f"api key {api_key}: {refused.message}")
+    return CloseConnection("refused", f"{api_name(api_key)}: {refused.message}")
 
 
 def _report(api_key: int, version: int) -> None:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
 from tests.unit.partitions.small_cluster import TOPIC_ID, SmallBroker, SmallCluster
 from tests.waiting import eventually
 
 from tidelog.api.codecs.opaque import CODEC
+from tidelog.api.kafka_door import KafkaDoor
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.net.client.errors import RpcError
 from tidelog.net.client.pipelined import RpcClient
+from tidelog.net.reply import CloseConnection
 from tidelog.partitions.producing import Producing
 from tidelog.protocol.generated.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tidelog.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tidelog.protocol.generated.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tidelog.records.builder import NewRecord, build_batch
+
+if TYPE_CHECKING:
+    from tidelog.net.connection import Connection
 
 pytestmark = pytest.mark.anyio
 
@@ -130,6 +136,18 @@ async def test_requests_of_one_connection_have_one_caller(tmp_path: Path) -> Non
         assert str(callers[0].principal) == "User:ANONYMOUS"
         for client in clients:
             client.close()
+
+
+@pytest.mark.parametrize(
+    ("api_key", "words"), [(0, "unsupported API Produce, version 1"), (999, "unsupported API 999, version 1")]
+)
+async def test_an_old_client_is_logged_by_the_name_of_what_it_asked(tmp_path: Path, api_key: int, words: str) -> None:
+    async with SmallCluster(tmp_path) as cluster:
+        await cluster.start(1)
+        frame = struct.pack(">hhi", api_key, 1, 7) + b"\xff\xff"
+        with pytest.raises(CloseConnection) as closed:
+            KafkaDoor(cluster.leader.dispatcher).dispatch(cast("Connection", None), frame, 0)
+        assert words in str(closed.value)
 
 
 async def test_a_refusal_that_no_response_can_say_closes_the_connection(tmp_path: Path) -> None:

@@ -76,6 +76,9 @@ def run_validate(args: argparse.Namespace) -> int:
             problems: list[Any] = find_problems(pipeline)
         except SpecError as error:
             problems = error.problems
+            if error.readable is not None:
+                # A key that is wrong does not hide a statement that is wrong.
+                problems = sorted({*problems, *find_problems(error.readable)}, key=lambda problem: problem.line)
         documents.append(
             {
                 "file": str(path),

@@ -11,10 +11,13 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.pipelines.spec.durations import parse_duration_ms
 from tidelog.pipelines.spec.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from tidelog.pipelines.spec.model import Pipeline
 
 FILE_BYTES_MAX = 1024 * 1024
 PROBLEMS_MAX = 100
@@ -40,8 +43,10 @@ class Problem(NamedTuple):
 class SpecError(ValueError):
     """A pipeline file that cannot be taken; `problems` has every reason, the message the first."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], readable: Pipeline | None = None) -> None:
+        """`readable`: what could be read all the same, to be judged further and never to be run."""
         self.problems = list(problems)
+        self.readable = readable
         more = len(self.problems) - 1
         rest = f" (and {more} more: `tidelog pipeline validate` lists all)" if more else ""
         super().__init__(f"{self.problems[0]}{rest}")
@@ -67,9 +72,9 @@ class Document:
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(str(self.path), line, text))
 
-    def raise_problems(self) -> None:
+    def raise_problems(self, readable: Pipeline) -> None:
         if self.problems:
-            raise SpecError(sorted(self.problems, key=lambda problem: problem.line))
+            raise SpecError(sorted(self.problems, key=lambda problem: problem.line), readable)
 
     def read(self, name: str) -> Section:
         """The whole file as a section; SpecError when it cannot be read or is no YAML mapping."""

@@ -65,7 +65,7 @@ def read_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> P
     root.close()
     # A part that is wrong is still there: the parts that read it are not wrong as well.
     check_graph(pipeline, document, named=[*root.names_in("sources"), *root.names_in("steps")])
-    document.raise_problems()
+    document.raise_problems(pipeline)
     return pipeline
 
 

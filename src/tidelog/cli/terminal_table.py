@@ -10,7 +10,8 @@ import os
 import unicodedata
 from collections.abc import Sequence
 
-GAP = "   "
+GAP, NARROW_GAP = "   ", "  "
+"""Between two columns; columns move closer together before a cell is folded."""
 BOLD, NORMAL = "\x1b[1m", "\x1b[0m"
 
 
@@ -20,13 +21,14 @@ def draw_table(
     """The lines of the table. `right` says which columns are aligned to the right, `rule` is one piece of the line."""
     cells = [[_printable(text) for text in row] for row in [titles, *rows]]
     natural = [max(text_width(line) for row in cells for line in row[index]) for index in range(len(titles))]
-    widths = fit_widths(natural, width - len(GAP) * (len(titles) - 1) - 2)
+    gap = GAP if sum(natural) + len(GAP) * (len(titles) - 1) + 2 <= width else NARROW_GAP
+    widths = fit_widths(natural, width - len(gap) * (len(titles) - 1) - 2)
     lines: list[str] = []
     for number, row in enumerate(cells):
         before, after = (f" {BOLD}", NORMAL) if styled and number == 0 else (" ", "")
-        lines.extend(before + line + after for line in _row_lines(row, widths, right))
+        lines.extend(before + line + after for line in _row_lines(row, widths, right, gap))
         if number == 0:
-            lines.append(" " + rule * (sum(widths) + len(GAP) * (len(widths) - 1)))
+            lines.append(" " + rule * (sum(widths) + len(gap) * (len(widths) - 1)))
     return lines
 
 
@@ -76,7 +78,7 @@ def wants_style() -> bool:
     return os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
-def _row_lines(row: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+def _row_lines(row: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool], gap: str) -> list[str]:
     folded = [[part for line in cell for part in fold(line, width)] for cell, width in zip(row, widths, strict=True)]
     lines = []
     for number in range(max(map(len, folded))):
@@ -85,7 +87,7 @@ def _row_lines(row: Sequence[Sequence[str]], widths: Sequence[int], right: Seque
         for text, width, to_the_right in zip(texts, widths, right, strict=True):
             blanks = " " * max(width - text_width(text), 0)
             padded.append(blanks + text if to_the_right else text + blanks)
-        lines.append(GAP.join(padded).rstrip())
+        lines.append(gap.join(padded).rstrip())
     return lines
 
 

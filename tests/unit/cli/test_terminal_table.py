@@ -25,10 +25,18 @@ def test_a_table_that_fits() -> None:
 
 def test_long_cells_are_folded_and_the_widest_column_gives_way() -> None:
     assert draw(["a", "what it is", "n"], [["x", "one two three four five", "1"]], width=24) == [
-        " a   what it is       n",
+        " a  what it is        n",
         " ──────────────────────",
-        " x   one two three    1",
-        "     four five",
+        " x  one two three     1",
+        "    four five",
+    ]
+
+
+def test_columns_move_closer_before_a_cell_is_folded() -> None:
+    assert draw(["topic", "checksum"], [["orders", "bb10ac8b80aa6d6b"]], width=26) == [
+        " topic   checksum",
+        " ────────────────────────",
+        " orders  bb10ac8b80aa6d6b",
     ]
 
 

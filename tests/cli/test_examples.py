@@ -30,7 +30,8 @@ def test_load_leaves_what_is_there_as_it_is(tidelog: Command, tmp_path: Path) ->
     second = tidelog("examples", "load", "sessions", "--to", str(tmp_path)).out.splitlines()
     assert second == [
         f"{pipeline} was edited and is left as it is",
-        "topic clicks exists already and is left as it is",
+        "topic clicks exists already and is left as it is; for the records of the example: "
+        "tidelog topics delete clicks, then load again",
         f"tidelog pipeline run {pipeline}",
     ]
     assert pipeline.read_text().endswith("# mine\n")

@@ -126,7 +126,10 @@ def _fill_topics(args: argparse.Namespace, admin: AdminClient, topics: list[str]
     present = cluster_metadata(admin, args).topics
     for topic in topics:
         if topic in present:
-            print(f"topic {topic} exists already and is left as it is")
+            print(
+                f"topic {topic} exists already and is left as it is; for the records of the example: "
+                f"tidelog topics delete {topic}, then load again"
+            )
             continue
         result_of(admin.create_topics([NewTopic(topic, PARTITIONS)])[topic], f"topic {topic}")
         lines = _lines(directory() / "data", topic)

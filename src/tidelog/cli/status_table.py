@@ -47,7 +47,7 @@ def cells(status: Mapping[str, Any]) -> list[str]:
     has_reported, has_batch = status["batch_id"] >= 0, status["batches"] > 0
     letters: Mapping[str, int] = status["dead_letters"]
     state_rows = status["state_rows"]
-    restarts = f" ({status['restarts']} restarts)" if status["restarts"] else ""
+    restarts = f" ({_number(status['restarts'], 'restart')})" if status["restarts"] else ""
     return [
         status["name"],
         f"{status['state']}{restarts}",
@@ -60,9 +60,13 @@ def cells(status: Mapping[str, Any]) -> list[str]:
         _count(sum(letters.values()) if letters else None),
         str(status["batch_id"]) if has_reported else UNKNOWN,
         _duration(status["batch_duration_ms"] if has_batch else None),
-        f"{format_count(state_rows)} rows, {format_bytes(status['state_bytes'])}" if state_rows else UNKNOWN,
+        f"{_number(state_rows, 'row')}, {format_bytes(status['state_bytes'])}" if state_rows else UNKNOWN,
         status["watermark"].replace("T", " ").removesuffix(".000Z") or UNKNOWN,
     ]
+
+
+def _number(count: int, what: str) -> str:
+    return f"{format_count(count)} {what}{'' if count == 1 else 's'}"
 
 
 def _count(value: float | None, known: bool = True) -> str:

@@ -97,3 +97,12 @@ def test_bad_records_and_dead_letters_are_counted_and_remarked() -> None:
     status.dead_letters.clear()
     assert figures(status)["dead letters"] == "-"
     assert remarks(status.as_document()) == ["q: 3 records could not be parsed, left out"]
+
+
+def test_one_is_not_written_as_many() -> None:
+    status = busy("one")
+    status.restarts = 1
+    status.take({**REPORT, "batchId": 4, "stateOperators": [{"numRowsTotal": 1, "memoryUsedBytes": 1100}]})
+    shown = cells(status.as_document())
+    assert "running (1 restart)" in shown
+    assert "1 row, 1.1 KiB" in shown

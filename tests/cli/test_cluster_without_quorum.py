@@ -17,13 +17,14 @@ def test_status_without_a_quorum(tidelog: Command) -> None:
         for node in cluster.nodes:
             if node is not left:
                 node.kill()
-        tidelog(
-            "cluster", "status", "-b", left.bootstrap_servers
-        )  # Waits until the node knows that its leader is gone.
+        # This one waits until the node knows that its leader is gone.
+        tidelog("cluster", "status", "-b", left.bootstrap_servers)
         began_s = time.monotonic()
         done = tidelog("cluster", "status", "-b", left.bootstrap_servers)
         took_s = time.monotonic() - began_s
         document = tidelog("cluster", "status", "-b", left.bootstrap_servers, "--json").json
+        refused = tidelog("topics", "create", "t", "-b", left.bootstrap_servers, fails=True).err
+    assert "the cluster has no controller; `tidelog cluster status` shows" in refused
     assert done.code == 0
     assert took_s < 6, "a controller is waited for no longer than an election takes"
     assert done.out.startswith("cluster ")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.errors import CommandError, UsageError
+from tidelog.cli.errors import NO_CONTROLLER, CommandError, UsageError
 from tidelog.model.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -224,6 +224,8 @@ def result_of(future: Future[Any], subject: str, *, missing: str | None = None) 
 
 def describe_error(error: KafkaError) -> str:
     """What a broker or librdkafka says, without its decoration, with Kafka's name of the error for searching."""
+    if error.code() == ErrorCode.NOT_CONTROLLER:
+        return NO_CONTROLLER
     text = error.str().removeprefix("Local: ").removeprefix("Broker: ").rstrip(".")
     name = error.name()
     if not name.startswith("_") and ErrorCode(error.code()) == error.code():

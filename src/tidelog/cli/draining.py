@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.cli.cluster_state import ClusterState, read_state
-from tidelog.cli.errors import CommandError
+from tidelog.cli.errors import NO_CONTROLLER, CommandError
 from tidelog.cli.output import note, print_json, print_table
 from tidelog.cli.reassign import carry_out, describe_plan
 from tidelog.cli.replication_factor import ALLOW_FEWER, MIN_INSYNC, read_min_insync
@@ -185,6 +185,8 @@ def _set_drained(connection: BrokerConnection, node_id: int, *, is_drained: bool
     )
     resource = AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name=str(node_id), configs=[change])
     [answer] = connection.call(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    if answer.error_code == ErrorCode.NOT_CONTROLLER:
+        raise CommandError(f"node {node_id} cannot be changed: {NO_CONTROLLER}")
     if answer.error_code:
         raise CommandError(
             f"node {node_id} cannot be changed: {answer.error_message or ErrorCode(answer.error_code).name}"

@@ -25,3 +25,7 @@ class RemovedError(CommandError):
     """The node does not belong to its cluster any more."""
 
     exit_code = EXIT_REMOVED
+
+
+NO_CONTROLLER = "the cluster has no controller; `tidelog cluster status` shows which of its nodes are missing"
+"""For NOT_CONTROLLER: a node sends such a request on, and answers this when it knows no controller."""

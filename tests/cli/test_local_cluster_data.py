@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command import Command
+from tests.servers.broker_process import free_ports
+from tests.servers.http import get
 
 STOP_S = 60.0
 
@@ -20,7 +22,7 @@ def running(data: Path, *arguments: str, stop: int = signal.SIGINT) -> Iterator[
     try:
         assert process.stdout is not None
         line = process.stdout.readline().decode()
-        found = re.search(r"ready on ([0-9.:,]+), data in", line)
+        found = re.search(r"ready on ([0-9.:,]+), (?:http on [0-9.:,]+, )?data in", line)
         assert found is not None, line or process.communicate(timeout=STOP_S)
         yield Command(found[1].split(",")[-1])
     finally:
@@ -77,3 +79,11 @@ def test_wrong_directories(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "meta.properties").write_bytes(b"\xff\xff")
     assert "meta.properties is damaged" in refused(tmp_path / "damaged", *command)
+
+
+@pytest.mark.parametrize("command", [("serve",), ("cluster", "start")], ids=["serve", "cluster"])
+def test_every_node_has_its_http_door(tmp_path: Path, command: tuple[str, ...]) -> None:
+    first = free_ports(2)[0]
+    with running(tmp_path / "data", *command, "--nodes", "2", "--http", f"127.0.0.1:{first}"):
+        for port in (first, first + 1):
+            assert get(port, "/openapi.json").status == 200

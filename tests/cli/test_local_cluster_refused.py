@@ -70,3 +70,13 @@ def test_a_variable_that_nodes_cannot_share(
 def test_a_flag_that_nodes_cannot_share(command: Command, tmp_path: Path, flag: str, name: str) -> None:
     given = ("--nodes", "2", "--data", str(tmp_path / "new"), "--listen", "127.0.0.1:0", flag, "127.0.0.1:9644")
     assert f"{flag}: several nodes cannot share {name}" in command("serve", *given, fails=True).err
+
+
+@pytest.mark.parametrize("name", ["http", "grpc"])
+def test_a_door_that_nodes_cannot_share_names_the_flag_that_counts_up(
+    command: Command, tmp_path: Path, name: str
+) -> None:
+    given = ("--nodes", "2", "--data", str(tmp_path / "new"), "--listen", "127.0.0.1:0")
+    refused = command("serve", *given, "-o", f"{name}.listen=127.0.0.1:8080", fails=True).err
+    assert f"give --{name}, whose ports count up" in refused
+    assert f"--{name}: " in command("cluster", "start", *given, f"--{name}", "8080", fails=True).err

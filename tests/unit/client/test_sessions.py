@@ -19,7 +19,7 @@ import pytest
 from tidelog.client import AsyncSession, Patience, RequestFailed, Session
 from tidelog.client.bounds import PARALLEL_MAX
 
-PATIENCE = Patience(timeout_s=5, attempt_s=0.3)
+PATIENCE = Patience(timeout_s=20, attempt_s=0.3)
 
 
 class Door:
@@ -184,18 +184,22 @@ def test_errors_say_what_is_wrong(kind: str) -> None:
 def test_a_read_goes_to_another_node_when_its_own_hangs(kind: str) -> None:
     hanging = threading.Event()
     with (
-        Door(lambda _: hanging.wait(5) and None) as slow,
+        Door(lambda _: hanging.wait(60) and None) as slow,
         Door(lambda handler: say(handler, {"toOffset": 3, "records": []})) as quick,
     ):
         session_id = next(str(number) for number in range(100) if is_first(str(number), slow, quick))
-        patience = Patience(timeout_s=1, attempt_s=0.2)
+        # A busy machine may need several attempts at the quick one.
+        patience = Patience(timeout_s=30, attempt_s=0.2)
         with opened(kind, slow.address, quick.address, session_id=session_id, patience=patience) as session:
             assert session.fetch("t", 0, 0).next_offset == 3
-            with pytest.raises(RequestFailed, match="did not answer in time") as failed:
-                session.publish("t", 0, b"x")
-            assert failed.value.may_be_written
+        assert slow.seen
+        with (
+            opened(kind, slow.address, session_id=session_id, patience=Patience(timeout_s=0.5)) as session,
+            pytest.raises(RequestFailed, match="did not answer in time") as failed,
+        ):
+            session.publish("t", 0, b"x")
+        assert failed.value.may_be_written
         hanging.set()
-    assert len(slow.seen) == 2
 
 
 def is_first(session_id: str, first: Door, second: Door) -> bool:

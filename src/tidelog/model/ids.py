@@ -18,6 +18,9 @@ ZERO_TOPIC_ID: Final = TopicId(bytes(16))
 NO_NODE: Final = NodeId(-1)
 NO_LEADER_EPOCH: Final = LeaderEpoch(-1)
 NO_PRODUCER_ID: Final = ProducerId(-1)
+KAFKA_PRODUCER_ID_MAX: Final = 2**62 - 1
+"""InitProducerId gives none above. Those belong to clients that choose their ids themselves, and their records are
+numbered by another rule: `storage.producer_state.check_ascending`."""
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_TIMESTAMP: Final = -1

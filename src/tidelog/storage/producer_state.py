@@ -1,7 +1,8 @@
 """What a partition remembers of its producers: enough to drop duplicates, refuse gaps and fence old epochs.
 
-Kafka's rules. A check never changes anything and comes before the bytes are written; an update never refuses and
-comes after. Batches of replication and recovery were checked by the leader and are only recorded.
+Kafka's rules, and one of our own for ids that Kafka never gives out (`check_ascending`). A check never changes anything
+and comes before the bytes are written; an update never refuses and comes after. Batches of replication and recovery
+were checked by the leader and are only recorded.
 The same state knows which transactions are open, hence how far readers of committed data may go.
 """
 
@@ -11,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import KAFKA_PRODUCER_ID_MAX
 from tidelog.model.limits import PRODUCER_BATCHES_RETAINED
 from tidelog.records.batch import CONTROL_MASK, TRANSACTIONAL_MASK, BatchHeader
 from tidelog.records.control import decode_end_txn_marker
@@ -108,6 +110,45 @@ class ProducerEntry:
             self.batches.clear()
 
 
+def check_ascending(
+    entry: ProducerEntry | None, epoch: int, base_sequence: int, last_offset_delta: int
+) -> AppendedBatch | None:
+    """As `ProducerState.check_batch`, for producers that number their records themselves, ascending and with gaps.
+
+    The epoch is the upper part of the number and the sequence the lower: what is above the last number is new. Anything
+    else is a duplicate, or a number that was skipped and comes too late. The earlier append is that of the same
+    batch; where it is forgotten, one that begins at offset -1 and is committed with the last batch of the producer.
+    """
+    last_sequence = base_sequence + last_offset_delta
+    if last_sequence > SEQUENCE_MAX:
+        raise BrokerError(
+            ErrorCode.INVALID_RECORD, f"The numbers of a batch go from {base_sequence} over {SEQUENCE_MAX}."
+        )
+    if entry is None or epoch > entry.epoch or not entry.batches:
+        return None
+    last = entry.batches[-1]
+    if epoch == entry.epoch:
+        if base_sequence > last.last_sequence:
+            return None
+        if last_sequence > last.last_sequence:
+            raise BrokerError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {entry.producer_id} sent numbers {base_sequence} to {last_sequence}, "
+                f"and {last.last_sequence} was written.",
+            )
+        for batch in entry.batches:
+            if batch.last_sequence == last_sequence and batch.offset_delta == last_offset_delta:
+                return batch
+    return AppendedBatch(last_sequence, last.last_offset, last.last_offset + 1, last.timestamp)
+
+
+def _no_transactions(producer_id: int) -> BrokerError:
+    return BrokerError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"Producer ids above {KAFKA_PRODUCER_ID_MAX} have no transactions, and {producer_id} is one.",
+    )
+
+
 class ProducerState:
     """All producers of one partition. Open transactions are keyed by first offset, ascending by construction."""
 
@@ -143,6 +184,10 @@ class ProducerState:
         Batches that the broker writes for a producer (offset commits in a transaction) carry no sequence and are not
         checked for it.
         """
+        if producer_id > KAFKA_PRODUCER_ID_MAX:
+            if transactional:
+                raise _no_transactions(producer_id)
+            return check_ascending(self._entries.get(producer_id), epoch, base_sequence, last_offset_delta)
         entry = self._entries.get(producer_id)
         if entry is None:
             return None
@@ -174,6 +219,8 @@ class ProducerState:
 
     def check_marker(self, marker: EndTransactionMarker) -> None:
         """A marker of an older producer epoch or an older coordinator is refused."""
+        if marker.producer_id > KAFKA_PRODUCER_ID_MAX:
+            raise _no_transactions(marker.producer_id)
         entry = self._entries.get(marker.producer_id)
         if entry is None:
             return

@@ -86,8 +86,14 @@ def start_tidelog(
     program: Program | None = None,
 ) -> BrokerProcess:
     """Start, and return when the ready line is there."""
-    ready = directory / "ready"
     broker = spawn_tidelog(directory, port, settings=settings, arguments=arguments, wrapper=wrapper, program=program)
+    wait_until_ready(broker)
+    return broker
+
+
+def wait_until_ready(broker: BrokerProcess) -> None:
+    """Returns when the ready line is there, and has the port from it."""
+    ready = broker.output.with_name("ready")
     try:
         wait_until(
             lambda: not broker.alive() or READY.search(ready.read_text()) is not None,
@@ -102,4 +108,3 @@ def start_tidelog(
         broker.process.wait(30)
         raise BrokerFailure(f"tidelog serve ended with {broker.process.returncode}: {broker.log_text()[-2000:]}")
     broker.port = int(address.group(1))
-    return broker

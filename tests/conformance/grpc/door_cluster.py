@@ -1,4 +1,4 @@
-"""Three nodes with gRPC doors."""
+"""Three nodes, with gRPC doors or without."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ NODES = (1, 2, 3)
 class Nodes:
     def __init__(self, processes: dict[int, DoorProcess]) -> None:
         self.processes = processes
-        self.clients = {node_id: Client(process.grpc_port) for node_id, process in processes.items()}
+        self.clients = {
+            node_id: Client(process.grpc_port)
+            for node_id, process in processes.items()
+            if process.grpc_port is not None
+        }
 
     def create(self, topic: str, partitions: int, replicas: int) -> None:
-        """Returns when every node has heard of the topic."""
+        """Returns when every node with a door has heard of the topic."""
         asked = mq.CreateTopicRequest(topic=topic, partitions=partitions, replication_factor=replicas)
         self.clients[1].mq.CreateTopic(asked)
         for client in self.clients.values():
@@ -39,8 +43,7 @@ def knows(client: Client, topic: str) -> bool:
 
 
 @contextmanager
-def three_nodes(directory: Path, *, without_address: frozenset[int] = frozenset()) -> Iterator[Nodes]:
-    """`without_address`: nodes that have not registered where their door is."""
+def three_nodes(directory: Path, *, without_door: frozenset[int] = frozenset()) -> Iterator[Nodes]:
     ports = dict(zip(NODES, free_ports(3), strict=True))
     voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in ports.items())
     processes = {}
@@ -54,10 +57,9 @@ def three_nodes(directory: Path, *, without_address: frozenset[int] = frozenset(
             "default.replication.factor": "3",
             "broker.session.timeout.ms": "2000",
             "broker.heartbeat.interval.ms": "300",
-            "grpc.registered": "false" if node_id in without_address else "true",
         }
-        processes[node_id] = DoorProcess(directory / f"node-{node_id}", settings)
-        processes[node_id].port = port
+        has_door = node_id not in without_door
+        processes[node_id] = DoorProcess(directory / f"node-{node_id}", settings, port=port, has_door=has_door)
         processes[node_id].spawn()
     for process in processes.values():
         process.wait()

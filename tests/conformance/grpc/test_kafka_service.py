@@ -80,7 +80,7 @@ def test_join_says_how_a_node_joins(client: Client) -> None:
     [
         ("Produce", api.ProduceRequest(value=b"v"), "INVALID_ARGUMENT"),
         ("Produce", api.ProduceRequest(topic="here", partition=2**32 - 1), "NOT_FOUND"),
-        ("Produce", api.ProduceRequest(topic="here", value=b"v", producer_id=1), "UNIMPLEMENTED"),
+        ("Produce", api.ProduceRequest(topic="here", value=b"v", producer_id=2**62), "INVALID_ARGUMENT"),
         ("Consume", api.ConsumeRequest(topic="not-there"), "NOT_FOUND"),
         ("Consume", api.ConsumeRequest(topic="here", partition=2**32 - 1), "NOT_FOUND"),
         ("Consume", api.ConsumeRequest(topic="here", offset=99), "OUT_OF_RANGE"),

@@ -15,6 +15,7 @@ from tidelog.gateways.grpc.reaching import at_leader
 from tidelog.gateways.grpc.status import invalid
 from tidelog.gateways.grpc.typed_requests import ProduceRequest as LogProduceRequest
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import KAFKA_PRODUCER_ID_MAX
 from tidelog.protocol.index import ApiKey
 from tidelog.records.builder import build_batch
 
@@ -96,7 +97,11 @@ async def _append_of_producer(
     access: LogAccess, request: ProduceRequest, records: list[NewRecord], acks: int, timeout_ms: int
 ) -> Any:
     producer = request.producer
-    if producer.producer_id < 0 or not 0 <= producer.producer_epoch <= 32767 or producer.sequence < 0:
+    if (
+        not 0 <= producer.producer_id <= KAFKA_PRODUCER_ID_MAX
+        or not 0 <= producer.producer_epoch <= 32767
+        or producer.sequence < 0
+    ):
         raise invalid("A producer has the id and epoch that InitProducer gave it, and a sequence that is not negative.")
     transactional_id = producer.transactional_id or None
     batch = build_batch(

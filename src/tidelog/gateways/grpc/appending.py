@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.gateways.grpc.partitioner import partition_of
 from tidelog.gateways.grpc.reaching import at_leader
 from tidelog.gateways.grpc.status import invalid
+from tidelog.gateways.partitioner import next_turn, partition_of_key
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.records.builder import build_batch, build_batch_of_values
 
@@ -22,14 +22,15 @@ BY_KEY: Final = -1
 
 
 async def partition_for(access: LogAccess, topic: str, partition: int, key: bytes | None) -> int:
-    """The partition that is named, or that of the key. Creates the topic where that is allowed."""
+    """The partition that is named, or that of the key; without one, any. Creates the topic where that is allowed."""
     if not topic:
         raise invalid("A topic must be named.")
     if topic not in access.image.topics:
         await access.ensure_topic(topic)
     if partition != BY_KEY:
         return partition
-    return partition_of(key, partition_count(access, topic))
+    count = partition_count(access, topic)
+    return next_turn(count) if key is None else await partition_of_key(key, count)
 
 
 def partition_count(access: LogAccess, topic: str) -> int:

@@ -10,10 +10,10 @@ from tidelog.gateways.grpc.appending import ACKS_LEADER, BY_KEY, append, encode_
 from tidelog.gateways.grpc.generated import tidelog_pb2
 from tidelog.gateways.grpc.generated.tidelog_pb2 import Appended, ProduceResponse
 from tidelog.gateways.grpc.log.batches import new_records
-from tidelog.gateways.grpc.partitioner import partition_of
 from tidelog.gateways.grpc.reaching import at_leader
 from tidelog.gateways.grpc.status import invalid
 from tidelog.gateways.grpc.typed_requests import ProduceRequest as LogProduceRequest
+from tidelog.gateways.partitioner import partition_of_key
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.model.ids import KAFKA_PRODUCER_ID_MAX
 from tidelog.protocol.index import ApiKey
@@ -69,7 +69,7 @@ async def _produce_by_key(
     count = partition_count(access, topic)
     parts: dict[int, list[int]] = {}
     for place, record in enumerate(records):
-        partition = without_key if record.key is None else partition_of(record.key, count)
+        partition = without_key if record.key is None else await partition_of_key(record.key, count)
         parts.setdefault(partition, []).append(place)
 
     async def append_part(partition: int, places: list[int]) -> Appended:

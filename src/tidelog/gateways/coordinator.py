@@ -1,8 +1,10 @@
-"""The coordinator of one group, as a gateway reaches it: on whichever node it is, and while it moves."""
+"""The coordinator of one group, or of one transactional id, as a gateway reaches it: on whichever node it is, and while
+it moves."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.api.messages import OffsetCommit
@@ -11,15 +13,16 @@ from tidelog.model.ids import ZERO_TOPIC_ID, TopicPartition
 from tidelog.protocol.index import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from tidelog.gateways.access import LogAccess
     from tidelog.protocol.generated.find_coordinator import FindCoordinatorResponse
     from tidelog.protocol.generated.offset_fetch import OffsetFetchResponse
     from tidelog.protocol.hot_offset_commit import TopicAnswer
 
-PATIENCE_SECONDS: Final = 10.0
-"""How long a request is sent again while the coordinator moves."""
+PATIENCE_SECONDS: Final = 13.0
+"""How long a request is sent again while the coordinator moves: longer than a node that has died is still taken for
+alive (`broker.session.timeout.ms`, 9 seconds by default)."""
 ANSWER_SECONDS_MAX: Final = 5.0
 """How long one attempt may take."""
 PAUSE_SECONDS_MIN: Final = 0.05
@@ -43,8 +46,9 @@ _OFFSET_COMMIT_BY_NAME: Final = 9
 """The last version that names topics; newer ones have topic ids. So has OffsetFetch."""
 _OFFSET_FETCH: Final = int(ApiKey.OFFSET_FETCH)
 _OFFSET_FETCH_BY_NAME: Final = 9
-_GROUP: Final = 0
-"""The type of key that names a group."""
+GROUP: Final = 0
+TRANSACTION: Final = 1
+"""What the name of a coordinator's key names."""
 
 
 class AsMember(NamedTuple):
@@ -53,10 +57,15 @@ class AsMember(NamedTuple):
     member_id: str = ""
     epoch: int = -1
     """Or the generation of a classic member."""
+    instance_id: str | None = None
+    """Of a static member."""
 
 
 NO_MEMBER: Final = AsMember()
 """A consumer that chooses its partitions itself. Its commits are refused while the group has members."""
+
+
+NO_METADATA: Final[Mapping[TopicPartition, str]] = {}
 
 
 class Committed(NamedTuple):
@@ -65,14 +74,16 @@ class Committed(NamedTuple):
     metadata: str
 
 
-class GroupAccess:
-    """What one caller may do with one group."""
+class CoordinatorAccess:
+    """What one caller may ask of one coordinator."""
 
-    __slots__ = ("_access", "_node_id", "group_id")
+    __slots__ = ("_access", "_key_type", "_node_id", "name")
 
-    def __init__(self, access: LogAccess, group_id: str) -> None:
+    def __init__(self, access: LogAccess, name: str, key_type: int = GROUP) -> None:
         self._access = access
-        self.group_id: Final = group_id
+        self._key_type = key_type
+        self.name: Final = name
+        """Of the group, or the transactional id."""
         self._node_id: int | None = None
         """Where the coordinator was last; None when that is not known."""
 
@@ -84,16 +95,21 @@ class GroupAccess:
         *,
         version: int | None = None,
         patience_s: float = PATIENCE_SECONDS,
+        answer_s: float = ANSWER_SECONDS_MAX,
     ) -> Any:
-        """The coordinator's response. `error_of` reads the error of the whole request from it: while that says that
-        the coordinator is elsewhere or not ready, the request is sent again. Raises BrokerError with that error when
-        the patience is over; other errors are left in the response."""
+        """The coordinator's response, which one attempt waits for `answer_s`. `error_of` reads the error of the whole
+        request from it: while that says that the coordinator is elsewhere or not ready, the request is sent again.
+        Raises BrokerError with that error when the patience is over; other errors are left in the response."""
         now_s = asyncio.get_running_loop().time
         deadline_s = now_s() + patience_s
         pause_s = PAUSE_SECONDS_MIN
         while True:
             try:
-                response = await self._ask_once(api_key, request, version)
+                if self._node_id is None:
+                    self._node_id = await self._find()
+                response = await self._access.ask(
+                    api_key, request, version=version, timeout_s=answer_s, at=self._node_id
+                )
                 error = ErrorCode(error_of(response))
                 if error not in COORDINATOR_MOVES:
                     return response
@@ -108,17 +124,12 @@ class GroupAccess:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_SECONDS_MAX)
 
-    async def _ask_once(self, api_key: int, request: Any, version: int | None) -> Any:
-        if self._node_id is None:
-            self._node_id = await self._find()
-        return await self._access.ask(api_key, request, version=version, timeout_s=ANSWER_SECONDS_MAX, at=self._node_id)
-
     async def _find(self) -> int:
         from tidelog.protocol.generated.find_coordinator import FindCoordinatorRequest
 
         response: FindCoordinatorResponse = await self._access.ask(
             _FIND_COORDINATOR,
-            FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[self.group_id]),
+            FindCoordinatorRequest(key_type=self._key_type, coordinator_keys=[self.name]),
             timeout_s=ANSWER_SECONDS_MAX,
         )
         [found] = response.coordinators
@@ -126,18 +137,31 @@ class GroupAccess:
             raise BrokerError(ErrorCode(found.error_code), found.error_message)
         return found.node_id
 
-    # -- offsets -------------------------------------------------------------------------------------------------------
 
-    async def commit(self, offsets: Mapping[TopicPartition, int], member: AsMember = NO_MEMBER) -> None:
+class GroupAccess(CoordinatorAccess):
+    """What one caller may do with one group, and its offsets."""
+
+    __slots__ = ()
+
+    @property
+    def group_id(self) -> str:
+        return self.name
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        member: AsMember = NO_MEMBER,
+        metadata: Mapping[TopicPartition, str] = NO_METADATA,
+    ) -> None:
         """Returns when all of them are committed. Raises the first error; others may be committed then."""
         topics: dict[str, list[tuple[int, int, int, str | None]]] = {}
-        for (topic, index), offset in offsets.items():
-            topics.setdefault(topic, []).append((index, offset, -1, ""))
+        for place, offset in offsets.items():
+            topics.setdefault(place.topic, []).append((place.partition, offset, -1, metadata.get(place, "")))
         request = OffsetCommit(
             self.group_id,
             member.epoch,
             member.member_id,
-            None,
+            member.instance_id,
             -1,
             [(topic, ZERO_TOPIC_ID, partitions) for topic, partitions in topics.items()],
         )
@@ -146,15 +170,20 @@ class GroupAccess:
         answered: list[TopicAnswer] = await self.ask(
             _OFFSET_COMMIT, request, _first_commit_error, version=_OFFSET_COMMIT_BY_NAME
         )
-        error = _first_commit_error(answered)
-        if error:
-            raise BrokerError(ErrorCode(error))
+        for topic, _, answers in answered:
+            for index, code in answers:
+                if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise BrokerError(ErrorCode(code), f"There is no partition {index} of a topic {topic}.")
+                if code:
+                    raise BrokerError(ErrorCode(code))
 
     async def committed(
         self, partitions: Collection[TopicPartition] | None, member: AsMember = NO_MEMBER
     ) -> dict[TopicPartition, Committed]:
         """The committed offsets of those that have any; of all that the group has committed for None. Waits for
         transactions that have offsets of them."""
+        if not self.group_id:
+            raise BrokerError(ErrorCode.INVALID_GROUP_ID, "A group must be named.")
         from tidelog.protocol.generated.offset_fetch import (
             OffsetFetchRequest,
             OffsetFetchRequestGroup,

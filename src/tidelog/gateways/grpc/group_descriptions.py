@@ -16,34 +16,34 @@ from tidelog.protocol.index import ApiKey
 
 if TYPE_CHECKING:
     from tidelog.gateways.access import LogAccess
-    from tidelog.gateways.grpc.coordinator import Coordinator
+    from tidelog.gateways.coordinator import GroupAccess
     from tidelog.protocol.generated.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 
 
-async def describe_group(coordinator: Coordinator) -> DescribedGroup:
+async def describe_group(group: GroupAccess) -> DescribedGroup:
     """Of the classic protocol. Raises BrokerError, GROUP_ID_NOT_FOUND for a group of the consumer protocol too."""
-    response: DescribeGroupsResponse = await coordinator.ask(
+    response: DescribeGroupsResponse = await group.ask(
         int(ApiKey.DESCRIBE_GROUPS),
-        DescribeGroupsRequest(groups=[coordinator.name]),
+        DescribeGroupsRequest(groups=[group.name]),
         lambda answer: int(answer.groups[0].error_code),
     )
-    group = response.groups[0]
-    if group.error_code:
-        raise BrokerError(ErrorCode(group.error_code), group.error_message)
-    return group
+    found = response.groups[0]
+    if found.error_code:
+        raise BrokerError(ErrorCode(found.error_code), found.error_message)
+    return found
 
 
-async def describe_consumer_group(coordinator: Coordinator) -> DescribedConsumerGroup:
+async def describe_consumer_group(group: GroupAccess) -> DescribedConsumerGroup:
     """Of the consumer protocol (KIP-848)."""
-    response: ConsumerGroupDescribeResponse = await coordinator.ask(
+    response: ConsumerGroupDescribeResponse = await group.ask(
         int(ApiKey.CONSUMER_GROUP_DESCRIBE),
-        ConsumerGroupDescribeRequest(group_ids=[coordinator.name]),
+        ConsumerGroupDescribeRequest(group_ids=[group.name]),
         lambda answer: int(answer.groups[0].error_code),
     )
-    group = response.groups[0]
-    if group.error_code:
-        raise BrokerError(ErrorCode(group.error_code), group.error_message)
-    return group
+    found = response.groups[0]
+    if found.error_code:
+        raise BrokerError(ErrorCode(found.error_code), found.error_message)
+    return found
 
 
 async def list_groups(access: LogAccess) -> list[ListedGroup]:
@@ -60,10 +60,10 @@ async def list_groups(access: LogAccess) -> list[ListedGroup]:
     return [found[group_id] for group_id in sorted(found)]
 
 
-async def delete_group(coordinator: Coordinator) -> None:
-    response: DeleteGroupsResponse = await coordinator.ask(
+async def delete_group(group: GroupAccess) -> None:
+    response: DeleteGroupsResponse = await group.ask(
         int(ApiKey.DELETE_GROUPS),
-        DeleteGroupsRequest(groups_names=[coordinator.name]),
+        DeleteGroupsRequest(groups_names=[group.name]),
         lambda answer: int(answer.results[0].error_code),
     )
     code = response.results[0].error_code

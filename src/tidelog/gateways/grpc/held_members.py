@@ -15,14 +15,14 @@ from tidelog.model.limits import GRPC_MEMBERS_HELD_MAX
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tidelog.gateways.coordinator import AsMember
     from tidelog.gateways.grpc.consumer_protocol import Assignment
-    from tidelog.gateways.grpc.coordinator import MemberName
 
 
 class HeldMember:
     __slots__ = ("assignment", "group_id", "member_ids", "name", "topics", "topics_by_member")
 
-    def __init__(self, group_id: str, name: MemberName, topics: Sequence[str]) -> None:
+    def __init__(self, group_id: str, name: AsMember, topics: Sequence[str]) -> None:
         self.group_id: Final = group_id
         self.name: Final = name
         """Of one generation: when the member has joined again, another object stands for it."""

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from tidelog.gateways.coordinator import AsMember
 from tidelog.gateways.grpc.assigning import assign
+from tidelog.gateways.grpc.classic_group import ClassicGroup
 from tidelog.gateways.grpc.consumer_protocol import (
     RANGE,
     ROUND_ROBIN,
@@ -19,7 +21,6 @@ from tidelog.gateways.grpc.consumer_protocol import (
     encode_subscription,
     subscribed_topics,
 )
-from tidelog.gateways.grpc.coordinator import Coordinator, MemberName
 from tidelog.gateways.grpc.held_members import HeldMember
 from tidelog.gateways.grpc.shared import SESSION_TIMEOUT_MS
 from tidelog.gateways.grpc.typed_requests import Joined, Sync
@@ -43,7 +44,7 @@ _UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTA
 
 class Membership:
     def __init__(self, shared: Shared, access: LogAccess, group_id: str, topics: Sequence[str]) -> None:
-        self.coordinator: Final = Coordinator(access, group_id)
+        self.group: Final = ClassicGroup(access, group_id)
         self._shared = shared
         self._access = access
         self._group_id = group_id
@@ -55,7 +56,7 @@ class Membership:
 
     @property
     def generation(self) -> int:
-        return -1 if self._held is None else self._held.name.generation
+        return -1 if self._held is None else self._held.name.epoch
 
     async def join(self) -> Assignment:
         """Returns when the member has its partitions. Raises BrokerError for what does not pass."""
@@ -65,14 +66,14 @@ class Membership:
             request = self._shared.join_request(
                 self._access, self._group_id, self._member_id, protocols, session_timeout_ms=SESSION_TIMEOUT_MS
             )
-            joined = await self.coordinator.join(request)
+            joined = await self.group.join(request)
             error = joined.error
             if not error:
                 self._member_id = joined.member_id
-                name = MemberName(joined.member_id, joined.generation)
+                name = AsMember(joined.member_id, joined.generation)
                 self._held = HeldMember(self._group_id, name, self._topics)
                 self._shared.held.hold(self._held)
-                synced = await self.coordinator.sync(await self._sync_request(joined))
+                synced = await self.group.sync(await self._sync_request(joined))
                 error = synced.error
                 if not error:
                     assignment = decode_assignment(synced.assignment)
@@ -105,7 +106,7 @@ class Membership:
         assert held is not None, "only a member stays"
         while True:
             await asyncio.sleep(HEARTBEAT_S)
-            error = await self.coordinator.heartbeat(held.name)
+            error = await self.group.heartbeat(held.name)
             if error in _UNKNOWN:
                 self._member_id = ""
                 return
@@ -125,4 +126,4 @@ class Membership:
         self._shared.held.drop(*held.key)
         with contextlib.suppress(BrokerError, TimeoutError):
             async with asyncio.timeout(LEAVE_S):
-                await self.coordinator.leave(held.name)
+                await self.group.leave(held.name)

@@ -95,13 +95,11 @@ class Subscription:
     ) -> dict[TopicPartition, int]:
         places = [TopicPartition(topic, index) for topic, indexes in assignment.items() for index in indexes]
         positions = {place: kept[place] for place in places if place in kept}
-        asked: dict[str, list[int]] = {}
-        for place in places:
-            if place not in positions:
-                asked.setdefault(place.topic, []).append(place.partition)
-        for each in await membership.coordinator.committed(asked) if asked else ():
-            place = TopicPartition(each.topic, each.partition)
-            positions[place] = await start_offset(self._access, place, each.offset if each.offset >= 0 else start)
+        added = [place for place in places if place not in positions]
+        committed = await membership.group.committed(added) if added else {}
+        for place in added:
+            found = committed.get(place)
+            positions[place] = await start_offset(self._access, place, start if found is None else found.offset)
         return positions
 
     async def _read_until_rebalance(self, membership: Membership, isolation: int) -> None:

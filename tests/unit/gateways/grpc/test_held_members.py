@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from tidelog.gateways.grpc.coordinator import MemberName
+from tidelog.gateways.coordinator import AsMember
 from tidelog.gateways.grpc.held_members import HeldMember, HeldMembers
 
 
 def member(member_id: str, generation: int = 1, instance_id: str | None = None) -> HeldMember:
-    return HeldMember("g", MemberName(member_id, generation, instance_id), ["t"])
+    return HeldMember("g", AsMember(member_id, generation, instance_id), ["t"])
 
 
 def test_the_owner_of_a_partition_is_the_last_that_was_given_it() -> None:
@@ -29,7 +29,7 @@ def test_a_new_generation_owns_nothing_yet() -> None:
     assert held.owner("g", "t", 0) is None
     found = held.find("g", "1")
     assert found is not None
-    assert found.name.generation == 2
+    assert found.name.epoch == 2
 
 
 def test_members_with_a_name_are_found_by_it() -> None:

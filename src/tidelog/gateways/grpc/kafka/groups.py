@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.gateways.grpc.committing import commit_as_owner
+from tidelog.gateways.coordinator import AsMember, GroupAccess
+from tidelog.gateways.grpc.classic_group import ClassicGroup
+from tidelog.gateways.grpc.committing import NewOffset, commit_as_owner
 from tidelog.gateways.grpc.consumer_protocol import (
     RANGE,
     ROUND_ROBIN,
@@ -18,7 +20,6 @@ from tidelog.gateways.grpc.consumer_protocol import (
     encode_subscription,
     subscribed_topics,
 )
-from tidelog.gateways.grpc.coordinator import CommittedOffset, Coordinator, MemberName
 from tidelog.gateways.grpc.generated import api_pb2
 from tidelog.gateways.grpc.generated.api_pb2 import (
     CommitOffsetResponse,
@@ -34,6 +35,7 @@ from tidelog.gateways.grpc.held_members import HeldMember
 from tidelog.gateways.grpc.status import invalid
 from tidelog.gateways.grpc.typed_requests import Joined, Sync
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.gateways.access import LogAccess
@@ -55,36 +57,36 @@ class GroupMethods:
         self._shared = shared
 
     async def commit_offset(self, access: LogAccess, request: CommitOffsetRequest) -> CommitOffsetResponse:
-        offset = CommittedOffset(request.topic, request.partition, request.offset)
+        offset = NewOffset(TopicPartition(request.topic, request.partition), request.offset)
         await commit_as_owner(self._shared, access, request.consumer_group_id, [offset])
         return CommitOffsetResponse()
 
     async def fetch_offset(self, access: LogAccess, request: FetchOffsetRequest) -> FetchOffsetResponse:
-        coordinator = Coordinator(access, request.consumer_group_id)
-        [found] = await coordinator.committed({request.topic: [request.partition]})
-        return FetchOffsetResponse(offset=found.offset)
+        place = TopicPartition(request.topic, request.partition)
+        committed = await GroupAccess(access, request.consumer_group_id).committed([place])
+        return FetchOffsetResponse(offset=committed[place].offset if place in committed else -1)
 
     async def join_group(self, access: LogAccess, request: JoinGroupRequest) -> JoinGroupResponse:
         if not request.consumer_id:
             raise invalid("A consumer must have an id.")
         topic = await access.find_topic(request.topic)
-        coordinator = Coordinator(access, request.group_id)
+        group = ClassicGroup(access, request.group_id)
         held = self._shared.held.find(request.group_id, request.consumer_id)
-        joined = await self._join(access, coordinator, request, "" if held is None else held.name.member_id)
+        joined = await self._join(access, group, request, "" if held is None else held.name.member_id)
         if joined.error in UNKNOWN and held is not None:
             # The member was given up in the meantime: under the same name it joins as a new one.
-            joined = await self._join(access, coordinator, request, "")
+            joined = await self._join(access, group, request, "")
         if joined.error:
             return JoinGroupResponse(error_code=_told(joined.error))
         names = {member_id: instance_id or member_id for member_id, instance_id, _ in joined.members}
         held = HeldMember(
-            request.group_id, MemberName(joined.member_id, joined.generation, request.consumer_id), [request.topic]
+            request.group_id, AsMember(joined.member_id, joined.generation, request.consumer_id), [request.topic]
         )
         held.topics_by_member = {member_id: subscribed_topics(metadata) for member_id, _, metadata in joined.members}
         held.member_ids = {name: member_id for member_id, name in names.items()}
         self._shared.held.hold(held)
         is_leader = joined.leader == joined.member_id
-        leader = request.consumer_id if is_leader else await _name_of(coordinator, joined.leader)
+        leader = request.consumer_id if is_leader else await _name_of(group, joined.leader)
         return JoinGroupResponse(
             leader_id=leader,
             is_leader=is_leader,
@@ -92,11 +94,9 @@ class GroupMethods:
             partitions=sorted(each.partition_index for each in topic.partitions),
         )
 
-    async def _join(
-        self, access: LogAccess, coordinator: Coordinator, request: JoinGroupRequest, member_id: str
-    ) -> Joined:
+    async def _join(self, access: LogAccess, group: ClassicGroup, request: JoinGroupRequest, member_id: str) -> Joined:
         subscription = encode_subscription([request.topic])
-        return await coordinator.join(
+        return await group.join(
             self._shared.join_request(
                 access,
                 request.group_id,
@@ -111,10 +111,8 @@ class GroupMethods:
         if held is None:
             return SyncGroupResponse(error_code=api_pb2.UNKNOWN_MEMBER_ID)
         name = held.name
-        sync = Sync(
-            request.group_id, name.member_id, name.instance_id, name.generation, None, None, _given(request, held)
-        )
-        synced = await Coordinator(access, request.group_id).sync(sync)
+        sync = Sync(request.group_id, name.member_id, name.instance_id, name.epoch, None, None, _given(request, held))
+        synced = await ClassicGroup(access, request.group_id).sync(sync)
         if synced.error:
             return SyncGroupResponse(error_code=_told(synced.error))
         assignment = decode_assignment(synced.assignment)
@@ -125,7 +123,7 @@ class GroupMethods:
         held = self._shared.held.find(request.group_id, request.consumer_id)
         if held is None:
             return HeartbeatResponse(error_code=api_pb2.UNKNOWN_MEMBER_ID)
-        error = await Coordinator(access, request.group_id).heartbeat(held.name)
+        error = await ClassicGroup(access, request.group_id).heartbeat(held.name)
         return HeartbeatResponse(error_code=_told(error) if error else api_pb2.OK)
 
 
@@ -152,10 +150,10 @@ def _given(request: SyncGroupRequest, held: HeldMember) -> list[tuple[str, bytes
     return assignments
 
 
-async def _name_of(coordinator: Coordinator, member_id: str) -> str:
+async def _name_of(group: GroupAccess, member_id: str) -> str:
     """The consumer id of a member that has one."""
-    group = await describe_group(coordinator)
-    for member in group.members:
+    described = await describe_group(group)
+    for member in described.members:
         if member.member_id == member_id:
             return member.group_instance_id or member_id
     return member_id

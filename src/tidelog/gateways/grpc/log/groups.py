@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.gateways.grpc.committing import commit_as_owner
+from tidelog.gateways.coordinator import Committed, GroupAccess
+from tidelog.gateways.grpc.committing import NewOffset, commit_as_owner
 from tidelog.gateways.grpc.consumer_protocol import decode_assignment
-from tidelog.gateways.grpc.coordinator import CommittedOffset, Coordinator
 from tidelog.gateways.grpc.generated.tidelog_pb2 import (
     CommitOffsetsResponse,
     DeleteGroupResponse,
@@ -25,6 +25,7 @@ from tidelog.gateways.grpc.group_descriptions import (
 )
 from tidelog.gateways.grpc.status import invalid
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.gateways.access import LogAccess
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     )
     from tidelog.gateways.grpc.shared import Shared
 
+_NOTHING: Final = Committed(-1, -1, "")
+
 
 class GroupMethods:
     def __init__(self, shared: Shared) -> None:
@@ -45,19 +48,21 @@ class GroupMethods:
     async def commit_offsets(self, access: LogAccess, request: CommitOffsetsRequest) -> CommitOffsetsResponse:
         if not request.offsets:
             raise invalid("A commit has at least one offset.")
-        offsets = [CommittedOffset(each.topic, each.partition, each.offset, each.metadata) for each in request.offsets]
+        offsets = [
+            NewOffset(TopicPartition(each.topic, each.partition), each.offset, each.metadata)
+            for each in request.offsets
+        ]
         await commit_as_owner(self._shared, access, request.group_id, offsets)
         return CommitOffsetsResponse()
 
     async def fetch_offsets(self, access: LogAccess, request: FetchOffsetsRequest) -> FetchOffsetsResponse:
-        asked: dict[str, list[int]] = {}
-        for each in request.partitions:
-            asked.setdefault(each.topic, []).append(each.partition)
-        found = await Coordinator(access, request.group_id).committed(asked or None)
+        asked = [TopicPartition(each.topic, each.partition) for each in request.partitions]
+        found = await GroupAccess(access, request.group_id).committed(asked or None)
+        positions = [(place, found.get(place, _NOTHING)) for place in asked or found]
         return FetchOffsetsResponse(
             offsets=[
-                Position(topic=each.topic, partition=each.partition, offset=each.offset, metadata=each.metadata)
-                for each in found
+                Position(topic=place.topic, partition=place.partition, offset=each.offset, metadata=each.metadata)
+                for place, each in positions
             ]
         )
 
@@ -70,7 +75,7 @@ class GroupMethods:
         )
 
     async def describe_group(self, access: LogAccess, request: DescribeGroupRequest) -> DescribeGroupResponse:
-        coordinator = Coordinator(access, request.group_id)
+        coordinator = GroupAccess(access, request.group_id)
         try:
             group = await describe_group(coordinator)
         except BrokerError as error:
@@ -97,11 +102,11 @@ class GroupMethods:
         )
 
     async def delete_group(self, access: LogAccess, request: DeleteGroupRequest) -> DeleteGroupResponse:
-        await delete_group(Coordinator(access, request.group_id))
+        await delete_group(GroupAccess(access, request.group_id))
         return DeleteGroupResponse()
 
 
-async def _describe_consumer_group(coordinator: Coordinator) -> DescribeGroupResponse:
+async def _describe_consumer_group(coordinator: GroupAccess) -> DescribeGroupResponse:
     group = await describe_consumer_group(coordinator)
     return DescribeGroupResponse(
         group_id=group.group_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.gateways.grpc.coordinator import Coordinator, MemberName
+from tidelog.gateways.coordinator import NO_MEMBER, TRANSACTION, AsMember, CoordinatorAccess
 from tidelog.gateways.grpc.generated.tidelog_pb2 import (
     CommitOffsetsInTransactionResponse,
     EndTransactionResponse,
@@ -53,7 +53,7 @@ class TransactionMethods:
         )
         response: InitProducerIdResponse
         if request.transactional_id:
-            coordinator = Coordinator(access, request.transactional_id, of_transactions=True)
+            coordinator = CoordinatorAccess(access, request.transactional_id, TRANSACTION)
             response = await _settled(coordinator, int(ApiKey.INIT_PRODUCER_ID), asked, _error_field)
         else:
             response = await access.ask(int(ApiKey.INIT_PRODUCER_ID), asked)
@@ -67,12 +67,12 @@ class TransactionMethods:
         """As the member of the group that this node speaks for, if it does."""
         _check_producer(request)
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        names: set[MemberName] = set()
+        names: set[AsMember] = set()
         for each in request.offsets:
             if each.offset < 0:
                 raise invalid(f"An offset to commit is not negative: {each.offset}.")
             owner = self._shared.held.owner(request.group_id, each.topic, each.partition)
-            names.add(MemberName() if owner is None else owner.name)
+            names.add(NO_MEMBER if owner is None else owner.name)
             topics.setdefault(each.topic, []).append(
                 TxnOffsetCommitRequestPartition(
                     partition_index=each.partition, committed_offset=each.offset, committed_metadata=each.metadata
@@ -86,12 +86,12 @@ class TransactionMethods:
             group_id=request.group_id,
             producer_id=request.producer_id,
             producer_epoch=request.producer_epoch,
-            generation_id=name.generation,
+            generation_id=name.epoch,
             member_id=name.member_id,
             group_instance_id=name.instance_id,
             topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=each) for topic, each in topics.items()],
         )
-        await _settled(Coordinator(access, request.group_id), int(ApiKey.TXN_OFFSET_COMMIT), asked, _first_error)
+        await _settled(CoordinatorAccess(access, request.group_id), int(ApiKey.TXN_OFFSET_COMMIT), asked, _first_error)
         return CommitOffsetsInTransactionResponse()
 
     async def end_transaction(self, access: LogAccess, request: EndTransactionRequest) -> EndTransactionResponse:
@@ -102,7 +102,7 @@ class TransactionMethods:
             producer_epoch=request.producer_epoch,
             committed=request.commit,
         )
-        coordinator = Coordinator(access, request.transactional_id, of_transactions=True)
+        coordinator = CoordinatorAccess(access, request.transactional_id, TRANSACTION)
         response: EndTxnResponse = await _settled(coordinator, int(ApiKey.END_TXN), asked, _error_field)
         return EndTransactionResponse(producer_id=response.producer_id, producer_epoch=response.producer_epoch)
 
@@ -114,7 +114,7 @@ def _check_producer(request: CommitOffsetsInTransactionRequest | EndTransactionR
         raise invalid("producer_epoch is that of InitProducer, or of the last EndTransaction.")
 
 
-async def _settled(coordinator: Coordinator, api_key: int, request: Any, error_of: Callable[[Any], int]) -> Any:
+async def _settled(coordinator: CoordinatorAccess, api_key: int, request: Any, error_of: Callable[[Any], int]) -> Any:
     """The coordinator's response without an error. A transaction that is just being ended is waited for."""
     pauses = iter(PAUSES_S)
     while True:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.gateways.grpc.committing import commit_as_owner
+from tidelog.gateways.coordinator import AsMember
+from tidelog.gateways.grpc.classic_group import ClassicGroup
+from tidelog.gateways.grpc.committing import NewOffset, commit_as_owner
 from tidelog.gateways.grpc.consumer_protocol import (
     RANGE,
     ROUND_ROBIN,
@@ -13,7 +15,6 @@ from tidelog.gateways.grpc.consumer_protocol import (
     encode_subscription,
     subscribed_topics,
 )
-from tidelog.gateways.grpc.coordinator import CommittedOffset, Coordinator, MemberName
 from tidelog.gateways.grpc.generated.mq_pb2 import (
     CommitOffsetResponse,
     HeartbeatResponse,
@@ -26,6 +27,7 @@ from tidelog.gateways.grpc.held_members import HeldMember
 from tidelog.gateways.grpc.status import invalid
 from tidelog.gateways.grpc.typed_requests import Sync
 from tidelog.model.errors import BrokerError, ErrorCode
+from tidelog.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +48,7 @@ class GroupMethods:
         self._shared = shared
 
     async def commit_offset(self, access: LogAccess, request: CommitOffsetRequest) -> CommitOffsetResponse:
-        offset = CommittedOffset(request.topic, request.partition, request.offset)
+        offset = NewOffset(TopicPartition(request.topic, request.partition), request.offset)
         await commit_as_owner(self._shared, access, request.group_id, [offset])
         return CommitOffsetResponse(success=True)
 
@@ -58,10 +60,10 @@ class GroupMethods:
         join = self._shared.join_request(
             access, request.group_id, request.member_id, ((RANGE, subscription), (ROUND_ROBIN, subscription))
         )
-        joined = await Coordinator(access, request.group_id).join(join)
+        joined = await ClassicGroup(access, request.group_id).join(join)
         if joined.error:
             raise BrokerError(joined.error)
-        held = HeldMember(request.group_id, MemberName(joined.member_id, joined.generation), topics)
+        held = HeldMember(request.group_id, AsMember(joined.member_id, joined.generation), topics)
         held.topics_by_member = {member: subscribed_topics(metadata) for member, _, metadata in joined.members}
         self._shared.held.hold(held)
         return JoinGroupResponse(
@@ -77,7 +79,7 @@ class GroupMethods:
         if request.assignment:
             assignments = _assignments(request.assignment, held)
         sync = Sync(request.group_id, request.member_id, None, request.generation_id, None, None, assignments)
-        synced = await Coordinator(access, request.group_id).sync(sync)
+        synced = await ClassicGroup(access, request.group_id).sync(sync)
         if synced.error:
             raise BrokerError(synced.error)
         assignment = decode_assignment(synced.assignment)
@@ -90,15 +92,15 @@ class GroupMethods:
 
     async def heartbeat(self, access: LogAccess, request: HeartbeatRequest) -> HeartbeatResponse:
         """REBALANCE_IN_PROGRESS (ABORTED): the member joins again."""
-        name = MemberName(request.member_id, request.generation_id)
+        name = AsMember(request.member_id, request.generation_id)
         self._shared.held.find(request.group_id, request.member_id)
-        error = await Coordinator(access, request.group_id).heartbeat(name)
+        error = await ClassicGroup(access, request.group_id).heartbeat(name)
         if error:
             raise BrokerError(error)
         return HeartbeatResponse(success=True)
 
     async def leave_group(self, access: LogAccess, request: LeaveGroupRequest) -> LeaveGroupResponse:
-        error = await Coordinator(access, request.group_id).leave(MemberName(request.member_id))
+        error = await ClassicGroup(access, request.group_id).leave(AsMember(request.member_id))
         if error:
             raise BrokerError(error)
         self._shared.held.drop(request.group_id, request.member_id)

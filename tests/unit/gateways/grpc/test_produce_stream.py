@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from tidelog.gateways.grpc.mq.produce_stream import RECORD_OVERHEAD_BYTES, batches_of, size_of
+from tidelog.gateways.batching import RECORD_OVERHEAD_BYTES, size_of
+from tidelog.gateways.grpc.mq.produce_stream import batches_of
 from tidelog.model.limits import GRPC_STREAM_BATCH_BYTES_MAX
 from tidelog.records.builder import NewRecord
 
@@ -11,7 +12,7 @@ def record(size: int) -> NewRecord:
 
 def test_the_size_of_a_record_has_all_of_it() -> None:
     whole = NewRecord(b"key", b"value", 1, (("name", b"content"), ("null", None)))
-    assert size_of(whole) == RECORD_OVERHEAD_BYTES + 3 + 5 + 4 + 7 + 4
+    assert size_of(whole) == RECORD_OVERHEAD_BYTES + 3 + 5 + (4 + 7 + 2) + (4 + 2)
     assert size_of(NewRecord(None, None)) == RECORD_OVERHEAD_BYTES
 
 

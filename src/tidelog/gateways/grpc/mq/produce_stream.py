@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.gateways.batching import size_of
 from tidelog.gateways.grpc.appending import ACKS_NONE, BY_KEY, append, encode_batch, partition_for
 from tidelog.gateways.grpc.calls import END
 from tidelog.gateways.grpc.generated.mq_pb2 import ProduceResponse
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tidelog.gateways.grpc.calls import Read
     from tidelog.gateways.grpc.generated.mq_pb2 import ProduceRequest
 
-RECORD_OVERHEAD_BYTES = 32
 LINGER_S = 0.005
 """How long a record waits for others."""
 
@@ -128,14 +128,6 @@ class ProduceStream:
             partition=target.partition,
             timestamp=appended.log_append_time_ms if appended.log_append_time_ms >= 0 else timestamp,
         )
-
-
-def size_of(record: NewRecord) -> int:
-    key, value, _, headers = record
-    size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-    for name, content in headers:
-        size += len(name) + len(content or b"")
-    return size
 
 
 def batches_of(records: Sequence[NewRecord]) -> list[Sequence[NewRecord]]:

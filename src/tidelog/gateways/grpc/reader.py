@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.records.record import Record
 
 WAIT_MS: Final = 5_000
-"""How long one fetch waits for records: less than a node stands in for another."""
+"""How long one fetch waits for records."""
 READ_BYTES: Final = 1024 * 1024
 """What all partitions of a stream may read at a time together."""
 READ_BYTES_MIN: Final = 16 * 1024

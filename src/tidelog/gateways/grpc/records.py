@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.gateways.access import Read
 from tidelog.gateways.grpc.reaching import at_leader
+from tidelog.gateways.patience import fetch_patiently
 from tidelog.gateways.reading import RecordReader
 from tidelog.model.errors import BrokerError, ErrorCode
 from tidelog.records.record import Record
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 RECORD_OVERHEAD_BYTES: Final = 48
 """About what a message takes beside key and value."""
-
-WAIT_ELSEWHERE_MS_MAX: Final = 5_000
-"""How long another node is let wait for records: it has to answer within some seconds."""
 
 _BEHIND: Final = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OFFSET_NOT_AVAILABLE})
 """What a follower says of an offset that it does not have yet; the leader knows whether there is such an offset."""
@@ -54,10 +52,10 @@ async def fetch(
 ) -> Fetched:
     """From this node's replica, or from the leader where there is none here or it has not come as far."""
 
+    read = Read(*place, offset, max_bytes=max_bytes, wait_ms=wait_ms, isolation=isolation)
+
     async def ask(at: int | None) -> Fetched:
-        waits_ms = wait_ms if at is None else min(wait_ms, WAIT_ELSEWHERE_MS_MAX)
-        read = Read(*place, offset, max_bytes=max_bytes, wait_ms=waits_ms, isolation=isolation)
-        return await access.fetch(read, at=at)
+        return await fetch_patiently(access, read, at)
 
     try:
         return await at_leader(access, ask)

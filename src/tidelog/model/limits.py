@@ -151,6 +151,9 @@ GRPC_COUNTED_BYTES_MIN: Final = 64 * 1024
 
 GRPC_STREAMS_PER_CONNECTION_MAX: Final = 2_500
 
+GRPC_CALLERS_REMEMBERED_MAX: Final = 1_000
+"""Connections whose caller need not be made again for each call."""
+
 GRPC_MEMBERS_HELD_MAX: Final = 10_000
 """Members of groups that the gRPC door speaks for."""
 

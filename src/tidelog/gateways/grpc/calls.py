@@ -17,7 +17,7 @@ from tidelog.api.context import Caller, Origin
 from tidelog.gateways.access import LogAccess
 from tidelog.gateways.grpc.status import Refused, status_of, trailing_metadata
 from tidelog.model.errors import BrokerError, ErrorCode
-from tidelog.model.limits import GRPC_COUNTED_BYTES_MIN, GRPC_IN_FLIGHT_BYTES_MAX
+from tidelog.model.limits import GRPC_CALLERS_REMEMBERED_MAX, GRPC_COUNTED_BYTES_MIN, GRPC_IN_FLIGHT_BYTES_MAX
 from tidelog.protocol.errors import MalformedMessage, UnencodableValue
 from tidelog.telemetry.logs import get_logger
 
@@ -54,6 +54,8 @@ class Calls:
         has."""
         self._is_closed = False
         self._in_flight = InFlight()
+        self._callers: dict[str, LogAccess] = {}
+        """By what gRPC says of their connection."""
 
     def close(self) -> None:
         """Calls that begin from now on are refused."""
@@ -80,20 +82,27 @@ class Calls:
             )
         return grpc.method_handlers_generic_handler(descriptor.full_name, handlers)
 
-    def _access(self, context: Any) -> LogAccess:
+    def access_of(self, context: Any) -> LogAccess:
         if self._is_closed:
             raise BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, "The node is stopping.")
-        caller = Caller(Origin.GATEWAY, peer_host(context.peer()), self._listener_name)
-        return LogAccess(self._dispatcher, caller, CLIENT_ID)
+        peer: str = context.peer()
+        access = self._callers.get(peer)
+        if access is None:
+            if len(self._callers) >= GRPC_CALLERS_REMEMBERED_MAX:
+                # Nobody says which connections have ended.
+                self._callers.clear()
+            caller = Caller(Origin.GATEWAY, peer_host(peer), self._listener_name)
+            access = self._callers[peer] = LogAccess(self._dispatcher, caller, CLIENT_ID)
+        return access
 
     def _unary(self, method: Callable[[LogAccess, Any], Awaitable[Any]]) -> Any:
         async def call(request: Any, context: Any) -> Any:
             try:
                 if type(request) is not Large:
-                    return await method(self._access(context), request)
+                    return await method(self.access_of(context), request)
                 self._in_flight.enter(request.size_bytes)
                 try:
-                    return await method(self._access(context), request.message)
+                    return await method(self.access_of(context), request.message)
                 finally:
                     self._in_flight.leave(request.size_bytes)
             except Exception as fault:
@@ -105,7 +114,7 @@ class Calls:
         async def call(_: Any, context: Any) -> Any:
             stream = CountedStream(context.read, self._in_flight)
             try:
-                return await method(self._access(context), stream.read)
+                return await method(self.access_of(context), stream.read)
             except Exception as fault:
                 return await _refuse(context, fault)
             finally:
@@ -118,7 +127,7 @@ class Calls:
             if type(request) is Large:
                 request = request.message
             try:
-                await method(self._access(context), request, context.write)
+                await method(self.access_of(context), request, context.write)
             except Exception as fault:
                 await _refuse(context, fault)
 
@@ -128,7 +137,7 @@ class Calls:
         async def call(_: Any, context: Any) -> None:
             stream = CountedStream(context.read, self._in_flight)
             try:
-                await method(self._access(context), stream.read, context.write)
+                await method(self.access_of(context), stream.read, context.write)
             except Exception as fault:
                 await _refuse(context, fault)
             finally:

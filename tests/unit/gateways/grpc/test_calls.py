@@ -1,15 +1,16 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
 
-from tidelog.gateways.grpc.calls import CountedStream, InFlight, Large, Malformed, reader_of
+from tidelog.api.dispatcher import Dispatcher
+from tidelog.gateways.grpc.calls import Calls, CountedStream, InFlight, Large, Malformed, reader_of
 from tidelog.gateways.grpc.generated.mq_pb2 import ProduceRequest
 from tidelog.gateways.grpc.status import Refused, status_of
 from tidelog.model.errors import BrokerError
-from tidelog.model.limits import GRPC_COUNTED_BYTES_MIN
+from tidelog.model.limits import GRPC_CALLERS_REMEMBERED_MAX, GRPC_COUNTED_BYTES_MIN
 
 
 def test_large_requests_are_told_from_small_ones() -> None:
@@ -54,3 +55,23 @@ async def test_a_message_of_a_stream_counts_until_the_next() -> None:
     in_flight.enter(10)
     stream.end()
     in_flight.leave(10)
+
+
+class Connection:
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def peer(self) -> str:
+        return f"ipv4:10.0.0.{self._port % 250}:{self._port}"
+
+
+async def test_a_connection_has_one_caller_and_not_too_many_are_kept() -> None:
+    calls = Calls(cast("Dispatcher", None), "PLAINTEXT")
+    first = calls.access_of(Connection(0))
+    assert calls.access_of(Connection(0)) is first
+    assert first.caller.peer_host == "10.0.0.0"
+    for port in range(1, GRPC_CALLERS_REMEMBERED_MAX):
+        assert calls.access_of(Connection(port)) is not first
+    assert calls.access_of(Connection(0)) is first
+    calls.access_of(Connection(GRPC_CALLERS_REMEMBERED_MAX))
+    assert calls.access_of(Connection(0)) is not first

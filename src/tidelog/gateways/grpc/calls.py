@@ -155,7 +155,11 @@ async def _refuse(context: Any, fault: Exception) -> Any:
     if not isinstance(fault, BrokerError):
         logger.exception_limited("a gRPC call failed", limit_by=())
         fault = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    await context.abort(status_of(fault), fault.message, trailing_metadata(fault))
+    try:
+        await context.abort(status_of(fault), fault.message, trailing_metadata(fault))
+    except grpc.aio.InternalError:
+        # A message of the call is still on its way out: only the end of the connection can end the call now.
+        logger.info_limited("a gRPC call could not be given a status", limit_by=(), status=status_of(fault).name)
 
 
 class Large:

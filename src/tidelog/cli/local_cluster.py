@@ -96,8 +96,9 @@ class _LocalNode:
         readable, _, _ = select.select([self.process.stdout], [], [], wait_s)
         return bool(readable)
 
-    def read_ready_line(self, readable: bool) -> str:
-        """Of a node whose output was waited for until its deadline."""
+    def read_ready_line(self, deadline_s: float) -> str:
+        """CommandError where it does not come in time."""
+        readable = self.has_output(max(0.0, deadline_s - time.monotonic()))
         assert self.process is not None
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode(errors="replace").strip() if readable else ""
@@ -283,9 +284,9 @@ class LocalCluster:
         deadline_s = time.monotonic() + READY_SECONDS_MAX
         for node in nodes:
             # A signal does not end a wait by itself (PEP 475), so the wait is taken in small steps.
-            while not (readable := node.has_output(POLL_SECONDS)) and time.monotonic() < deadline_s:
+            while not node.has_output(POLL_SECONDS) and time.monotonic() < deadline_s:
                 self._signals.require_none()
-            node.read_ready_line(readable)
+            node.read_ready_line(deadline_s)
 
     def stop(self) -> int:
         """All of them at once; those that do not end in time are killed."""

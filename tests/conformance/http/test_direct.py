@@ -234,7 +234,7 @@ def test_a_read_creates_no_topic(http_node: HttpNode, kafka_door: Connection, to
         ("POST", "/topics/{}/partitions/-1", b"x", 400, None),
         ("POST", "/topics/{}/partitions/0?acks=2", b"x", 400, None),
         ("PUT", "/topics/{}/partitions/0", b"x", 405, None),
-        ("GET", "/", None, 404, None),
+        ("GET", "/nothing", None, 404, None),
     ],
 )
 def test_errors_are_one_object(
@@ -244,6 +244,13 @@ def test_errors_are_one_object(
     error = answer.json()
     assert (answer.status, error["code"], error["kafkaError"]) == (status, status, kafka_error)
     assert error["message"]
+
+
+def test_the_root_says_where_to_read_on(http_node: HttpNode) -> None:
+    answer = get(http_node.port, "/")
+    assert answer.status == 200
+    for path in answer.body.decode().split()[2:]:
+        assert get(http_node.port, path).status == 200
 
 
 def test_curl_follows(http_node: HttpNode, topic: str) -> None:

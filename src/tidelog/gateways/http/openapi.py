@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.gateways.http.messages import JSON, Answer, Request, Response, encode_json
+from tidelog.gateways.http.messages import JSON, TEXT, Answer, Request, Response, encode_json
 from tidelog.gateways.http.routes import Content, Outcome, Parameter, Route
 from tidelog.gateways.http.schemas import ERROR
 from tidelog.version import __version__
@@ -206,7 +206,19 @@ def document_routes(described: Iterable[Route]) -> tuple[Route, ...]:
         headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
         return Response(render_page(routes).encode(), content_type=HTML, headers=headers)
 
+    async def show_index(access: LogAccess, request: Request, values: dict[str, Any]) -> Answer:
+        return Response(f"tidelog {__version__}\n\n/docs\n/openapi.json\n".encode(), content_type=TEXT)
+
     own = (
+        Route(
+            "GET",
+            "/",
+            show_index,
+            "showIndex",
+            "Where to read on.",
+            "documents",
+            (Outcome(200, "The paths.", (Content(TEXT, {"type": "string"}),)),),
+        ),
         Route(
             "GET",
             "/openapi.json",

@@ -37,15 +37,17 @@ FOREIGN := --reruns 1 --max-suite-reruns 3 --rerun-except AssertionError --rerun
 # A file stays with one worker. The order is ours (tests/conftest.py): by default files with few tests would come last.
 FILE_BY_FILE := --dist loadfile --no-loadscope-reorder
 WORKERS := -n 2 $(FILE_BY_FILE)
-# Clients and nodes mostly wait for one another: three at a time take little more than half the time of two.
-WAITING_WORKERS := -n 3 $(FILE_BY_FILE)
+# Clients and nodes mostly wait for one another, and a pipeline waits while its session starts: more workers than
+# cores take less time. Brokers that are killed on purpose set the bound.
+WAITING_WORKERS := -n 4 $(FILE_BY_FILE)
+SPARK_WORKERS := -n 3 $(FILE_BY_FILE)
 FOREIGN_TESTS := $(addprefix tests/,cli conformance faults hostile)
 SPARK_TESTS := $(addprefix tests/,documents pipelines)
 
 test: lint compiled $(SPARK) ## set everything up, then lint and run all tests but the long ones
 	$(BIN)/pytest -m "not long" $(WORKERS) $(addprefix --ignore ,$(FOREIGN_TESTS) $(SPARK_TESTS))
 	$(BIN)/pytest -m "not long" $(WAITING_WORKERS) --timeout 300 $(FOREIGN) $(FOREIGN_TESTS)
-	$(BIN)/pytest -m "not long" $(WORKERS) --timeout 300 $(FOREIGN) $(SPARK_TESTS)
+	$(BIN)/pytest -m "not long" $(SPARK_WORKERS) --timeout 300 $(FOREIGN) $(SPARK_TESTS)
 	@$(MAKE) --no-print-directory test-compiled
 
 # The first run above is plain Python, brokers in processes of their own are compiled; this is the rest of the proof.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from tests.servers.broker_process import BrokerProcess
 from tests.servers.target import start_target
 from tests.servers.topics import create_topic, fetch_bytes, produce_values
 from tests.servers.wire import Connection
+from tests.waiting import wait_until
 
 MEBIBYTE = 2**20
 
@@ -55,6 +58,20 @@ class Bystander(threading.Thread):
         data = fetch_bytes(self.connection, self.topic, 0)
         assert b"bystander 0\0" in data
         self.connection.close()
+
+
+def serve_for(bystander: Bystander, seconds: float) -> None:
+    """The bystander makes progress during this time."""
+    before = bystander.served
+    time.sleep(seconds)
+    wait_until(lambda: bystander.failure is not None or bystander.served > before + 5, "the bystander is served")
+    assert bystander.failure is None, bystander.failure
+
+
+@pytest.fixture
+def sockets() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
 
 
 @pytest.fixture

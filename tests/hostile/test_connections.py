@@ -5,16 +5,14 @@ from __future__ import annotations
 import resource
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from tests.hostile.conftest import MEBIBYTE, Bystander
+from tests.hostile.conftest import MEBIBYTE, Bystander, serve_for
 from tests.servers.broker_process import BrokerProcess
 from tests.servers.topics import create_topic, fetch_request, list_offset, produce_request, produce_values
 from tests.servers.wire import Connection, NewRecord, build_batch
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("bounded_memory")
 
@@ -27,22 +25,8 @@ def connection_count(wanted: int) -> int:
     return min(wanted, hard - 500)
 
 
-@pytest.fixture
-def sockets() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
 def open_many(victim: BrokerProcess, stack: ExitStack, count: int) -> list[socket.socket]:
     return [stack.enter_context(socket.create_connection(("127.0.0.1", victim.port), timeout=60)) for _ in range(count)]
-
-
-def serve_for(bystander: Bystander, seconds: float) -> None:
-    """The bystander makes progress during this time."""
-    before = bystander.served
-    time.sleep(seconds)
-    wait_until(lambda: bystander.failure is not None or bystander.served > before + 5, "the bystander is served")
-    assert bystander.failure is None, bystander.failure
 
 
 def test_thousands_of_idle_connections(victim: BrokerProcess, bystander: Bystander, sockets: ExitStack) -> None:

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from tests.hostile.conftest import MEBIBYTE, Bystander
+from tests.hostile.conftest import MEBIBYTE, Bystander, serve_for
 from tests.servers.broker_process import BrokerProcess, free_port
 from tests.servers.http import get, post
 from tests.servers.tidelog_node import start_tidelog
-from tests.waiting import wait_until
 
 BUDGET_BYTES = 64 * MEBIBYTE
 MEMORY_BYTES_MAX = 400 * MEBIBYTE
@@ -39,14 +38,6 @@ def victim(tmp_path_factory: pytest.TempPathFactory, door: int) -> Iterator[Brok
         assert broker.alive(), f"the broker ended: {broker.log_text()[-2000:]}"
 
 
-@pytest.fixture
-def bystander(victim: BrokerProcess) -> Iterator[Bystander]:
-    client = Bystander(victim.port)
-    client.start()
-    yield client
-    client.finish()
-
-
 @pytest.fixture(autouse=True)
 def bounded_memory(victim: BrokerProcess) -> Iterator[None]:
     victim.reset_rss_peak()
@@ -54,12 +45,6 @@ def bounded_memory(victim: BrokerProcess) -> Iterator[None]:
     yield
     grown = victim.rss_peak_bytes() - before
     assert grown < MEMORY_BYTES_MAX, f"{grown / MEBIBYTE:.0f} MiB more than before"
-
-
-@pytest.fixture
-def sockets() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def open_many(door: int, stack: ExitStack, count: int) -> list[socket.socket]:
@@ -76,13 +61,6 @@ def send_what_is_taken(connection: socket.socket, data: bytes) -> int:
     except (BlockingIOError, ConnectionError):
         pass
     return sent
-
-
-def serve_for(bystander: Bystander, seconds: float) -> None:
-    before = bystander.served
-    time.sleep(seconds)
-    wait_until(lambda: bystander.failure is not None or bystander.served > before + 5, "the bystander is served")
-    assert bystander.failure is None, bystander.failure
 
 
 def test_idle_connections_cost_little(

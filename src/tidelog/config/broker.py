@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidelog.config.listener import Listener, parse_address, parse_listener
+from tidelog.config.listener import GATEWAY_NAMES, Listener, parse_address, parse_listener
 from tidelog.config.sections.broker import BrokerSection
 from tidelog.config.sections.cluster import ClusterSection, ReplicationSection
 from tidelog.config.sections.consumer import ConsumerSection, LogSection
@@ -20,9 +20,6 @@ from tidelog.config.topic import TopicConfig
 
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Older names Kafka still takes."""
-
-GATEWAY_NAMES = frozenset({"HTTP", "GRPC"})
-"""Names under which the cluster knows the doors that are no Kafka listeners."""
 
 _MILLISECONDS_PER = {"minutes": 60_000, "hours": 3_600_000}
 

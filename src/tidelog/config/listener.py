@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 DEFAULT_LISTENER_NAME = "PLAINTEXT"
+GATEWAY_NAMES = frozenset({"HTTP", "GRPC"})
+"""Names under which the cluster knows the doors that are no Kafka listeners."""
 
 
 class Listener(NamedTuple):

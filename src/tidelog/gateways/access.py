@@ -103,12 +103,6 @@ class Fetched(NamedTuple):
     diverging: tuple[int, int] | None = None
     """Set where this log does not have `last_epoch` up to the offset: the newest epoch before, and where it ends."""
 
-    def load(self) -> bytes:
-        region = self.region
-        if region is None or isinstance(region, bytes):
-            return region or b""
-        return region.load()
-
 
 class FoundOffset(NamedTuple):
     offset: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from tidelog.config.listener import GATEWAY_NAMES
 from tidelog.metadata.framing import UnreadableMetadata
 from tidelog.metadata.sub_image import SubDelta, changed_keys
 from tidelog.protocol.generated.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -14,9 +15,6 @@ from tidelog.protocol.generated.register_broker_record import BrokerEndpoint, Br
 from tidelog.protocol.generated.unfence_broker_record import UnfenceBrokerRecord
 from tidelog.protocol.generated.unregister_broker_record import UnregisterBrokerRecord
 from tidelog.protocol.message import Message
-
-GATEWAYS: Final = frozenset({"HTTP", "GRPC"})
-"""Names of endpoints that are no Kafka listeners."""
 
 
 class Endpoint(NamedTuple):
@@ -43,7 +41,7 @@ class BrokerImage(NamedTuple):
         for endpoint in self.endpoints:
             if endpoint.name == listener_name:
                 return endpoint
-        listeners = [endpoint for endpoint in self.endpoints if endpoint.name not in GATEWAYS]
+        listeners = [endpoint for endpoint in self.endpoints if endpoint.name not in GATEWAY_NAMES]
         return listeners[0] if len(listeners) == 1 else None
 
     def gateway(self, name: str) -> Endpoint | None:

@@ -30,10 +30,6 @@ class Wanted(Read):
         """The high watermark that is needed at least."""
         return self.offset if self.record is None else max(self.offset, self.record + 1)
 
-    def at_most(self, wait_ms: int) -> Read:
-        """Without waiting for the record, and for no longer than this for anything."""
-        return Read(self.topic, self.index, self.offset, self.max_bytes, wait_ms, self.min_bytes, self.isolation)
-
 
 async def read_when_there(access: LogAccess, wanted: Wanted, at: int | None = None) -> Fetched:
     """Reads here, or at another node. Raises LeaderElsewhere where this node has no replica, or one that still lacks
@@ -54,7 +50,7 @@ async def read_when_there(access: LogAccess, wanted: Wanted, at: int | None = No
 async def _try_to_read(access: LogAccess, wanted: Wanted, wait_ms: int, at: int | None) -> Fetched | None:
     """None where the replica does not reach as far as the offset."""
     try:
-        fetched = await fetch_patiently(access, wanted.at_most(wait_ms), at)
+        fetched = await fetch_patiently(access, wanted.replace(wait_ms=wait_ms), at)
     except BrokerError as error:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return None
